@@ -57,7 +57,11 @@ export function OneSchedule({ namespace, name }: ScheduleId) {
               <>
                 <Act act="run-schedule" params={{ namespace, name }} label="Run now" subject={name} />
                 {details.job && (
-                  <Enqueue label="Run with an input" schedule={name} given={{ namespace, ...details.job, input: '{}' }} />
+                  <Enqueue
+                    label="Run with an input"
+                    schedule={name}
+                    given={{ namespace, ...details.job, input: '{}' }}
+                  />
                 )}
                 <PauseOrResume
                   of="schedule"
@@ -133,7 +137,8 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
             <Name text={details.job.kind} /> in the queue <Name text={details.job.queue} />
           </span>,
         ],
-                ['If still running', overlaps[overlap]],
+        nextAt !== null && ['Next run', <Until key="next" at={nextAt} />],
+        ['If still running', overlaps[overlap]],
         [
           'Missed ticks',
           missed === 'skip'

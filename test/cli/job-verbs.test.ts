@@ -6,6 +6,7 @@ import { drain } from '../../src/testing/index.js'
 import { gate, work } from '../jobs/fixture.js'
 import { bossOf } from '../jobs/import-fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { sql, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { eventually, run, start, startOnTerminal } from './program.js'
 import { fits, fitsRow, schemaOf } from './schemas.js'
@@ -249,7 +250,12 @@ describe('job add', () => {
 
   test('job add refuses an input that does not match the JSON schema of the kind', async () => {
     const strict = defineJob('strict', { queue: 'post', input: z.object({ to: z.string() }), run: () => {} })
-    await work(holdfast, [strict]).ready()
+    work(holdfast, [strict])
+    // A worker stores its schemas in the background.
+    await until('the schema is stored', async () => {
+      const rows = await sql(database.url, "select from holdfast.job_kind where kind = 'strict'")
+      return rows.length === 1
+    })
     const { status, stderr } = await run(['job', 'add', 'post', 'strict', '{"to": 5}'], env)
     expect(stderr).toBe('The input does not match the JSON schema of the kind strict: to: expected a string, got 5.\n')
     expect(status).toBe(3)

@@ -20,10 +20,10 @@ const keptParams = ['namespace'] as const
 /** Each page's additional parameters. */
 interface ParamNames {
   now: never
-  locks: 'search' | 'key' | 'hours'
-  schedules: 'search' | 'schedule' | 'of' | 'page' | 'minutes'
-  jobs: 'search' | 'id'
-  deliveries: 'prefix' | 'state' | 'of' | 'key'
+  locks: 'search' | 'key' | 'hours' | 'after'
+  schedules: 'search' | 'after' | 'schedule' | 'of' | 'page' | 'minutes'
+  jobs: 'search' | 'id' | 'after'
+  deliveries: 'after' | 'prefix' | 'state' | 'of' | 'key'
   limits: 'search' | 'all' | 'limit' | 'of'
   instances: 'search' | 'instance'
 }

@@ -46,6 +46,10 @@ export interface Outcome {
   readonly result?: object
   /** ID of the job that the act created. The dashboard opens this job. */
   readonly job?: number
+  /** Number of objects that an act on many objects has changed. */
+  readonly count?: number
+  /** Parameters that continue an act that stopped because its time was over. */
+  readonly next?: Readonly<Record<string, string>>
 }
 
 /** Confirmation that the command line requires before the act, unless `--yes` was given. */

@@ -15,7 +15,7 @@ export interface ActRequest {
 }
 
 /** Time limit for an act with many steps, because the requester is waiting for the outcome. */
-const budgetMs = 15_000
+const budgetMs = 5_000
 
 /**
  * Runs acts and records each act in the audit log. The dashboard and the MCP server use this class. The caller checks the right to run the

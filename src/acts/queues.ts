@@ -1,6 +1,6 @@
 import { didYouMean, formatDuration } from '../base/index.js'
 import { maxCounted, type ObservedQueue, type Observer } from '../observe/index.js'
-import { act, formatCount, inapplicable, joinSentences } from './act.js'
+import { act, inapplicable, joinSentences } from './act.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
 
@@ -52,54 +52,6 @@ export const queues = {
       return { done: true, text: `Resumed "${name}".`, result: { resumed: name } }
     },
   }),
-
-  'redrive-queue': act({
-    needs,
-    consent: { doing: 'redriving a queue', question: 'Let these jobs run again?' },
-    async preview({ observer }, { namespace, name }) {
-      const subject = `queue ${name}`
-      const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (!queue || queue.buried === 0) return inapplicable(subject, unknown ?? noneBuried(name))
-      const { buried, ready, workers, pausedAt } = queue
-      const text = joinSentences(
-        `Lets ${formatJobs(buried, 'buried')} in "${name}" run again, oldest first, with a fresh set of attempts. Work that a failed attempt has already done may be done again. A job will stay buried if another job has the same unique key.`,
-        pausedAt && 'The queue is paused, so its jobs will wait until the queue is resumed.',
-        workers === 0 && 'No worker serves the queue, so its jobs will wait until a worker starts.',
-      )
-      const facts = [
-        ['Buried', formatJobCount(buried)],
-        ['Ready before them', formatJobCount(ready)],
-        ['Workers', String(workers)],
-      ] as const
-      return { subject, text, applies: true, dangerous: true, facts }
-    },
-    async run({ observer, asMember, budgetMs = Number.POSITIVE_INFINITY, onProgress }, { namespace, name }) {
-      const { queue, unknown } = await queueOf(observer, namespace, name)
-      if (!queue) return { done: false, text: unknown }
-      const none = { done: false, result: { redriven: 0 } }
-      if (queue.buried === 0) return { ...none, text: noneBuried(name) }
-      const until = performance.now() + budgetMs
-      let outOfTime = false
-      const redriven = await asMember(namespace, async ({ jobs }) => {
-        let all = 0
-        for await (const some of jobs.redriving(name)) {
-          all += some
-          onProgress?.(`${all} of ${formatJobs(queue.buried)}`)
-          outOfTime = performance.now() > until
-          if (outOfTime) break
-        }
-        return all
-      })
-      if (redriven === 0) {
-        return { ...none, text: `No job in "${name}" could be redriven, because other jobs have the same unique keys.` }
-      }
-      const text = joinSentences(
-        `${formatCount(redriven, 'job')} in "${name}" can run again.`,
-        outOfTime && 'Some jobs may still be buried. Redrive the queue again.',
-      )
-      return { done: true, text, result: { redriven } }
-    },
-  }),
 }
 
 type FoundQueue =
@@ -119,10 +71,6 @@ async function queueOf(observer: Observer, namespace: string, name: string): Pro
 
 function notPaused(name: string): string {
   return `"${name}" is not paused.`
-}
-
-function noneBuried(name: string): string {
-  return `The queue "${name}" has no buried jobs.`
 }
 
 function continueText(running: number): string | false {

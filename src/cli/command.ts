@@ -24,9 +24,7 @@ export class CliCommand extends Command {
   /** Adds the `--state` option, which selects objects in one of these states. */
   stateOption(objects: string, ...states: readonly string[]): this {
     const list = `${states.slice(0, -1).join(', ')} or ${states.at(-1)}`
-    return this.addOption(
-      new EnvOption('--state <state>', `list only ${objects} in this state: ${list}`).oneOf(...states),
-    )
+    return this.addOption(new EnvOption('--state <state>', `only ${objects} in this state: ${list}`).oneOf(...states))
   }
 
   keyOption(): this {

@@ -99,6 +99,11 @@ export interface Documents {
     /** IDs of the jobs that were cancelled or received a request to stop. */
     readonly cancelled: readonly number[]
   }
+  /** Result of `job discard`. */
+  'job-discard': {
+    /** IDs of the failed jobs that were discarded. */
+    readonly discarded: readonly number[]
+  }
   /** Queues. */
   'queue-ls': readonly ObservedQueue[]
   /** Result of `queue pause`. */
@@ -110,11 +115,6 @@ export interface Documents {
   'queue-resume': {
     /** Name of the resumed queue. Null if the queue was not paused. */
     readonly resumed: string | null
-  }
-  /** Result of `queue redrive`. */
-  'queue-redrive': {
-    /** Number of buried jobs that can now run again. */
-    readonly redriven: number
   }
   /** A namespace's schedules. */
   'schedule-ls': readonly ScheduleStatus[]

@@ -54,7 +54,7 @@ export function makeProgram(): CliCommand {
     'holdfast lock ls',
     'holdfast lease ls',
     'holdfast work jobs.js',
-    'holdfast job ls --state buried',
+    'holdfast job ls --state failed',
     'holdfast schedule next "0 3 * * *"',
     'holdfast graph',
     'holdfast top',

@@ -1,4 +1,4 @@
-import { commandLine, formatDuration } from '../base/index.js'
+import { commandLine, formatDuration, shellQuote } from '../base/index.js'
 import { maxCounted, type ObservedQueue } from '../observe/index.js'
 import { arrayLiteral } from '../postgres/index.js'
 import type { Check, DoctorContext } from './doctor-context.js'
@@ -107,8 +107,16 @@ function buriedJobs(context: DoctorContext, queue: ObservedQueue): Finding {
     why: 'These jobs have failed permanently. Holdfast deletes the jobs when their retention time ends.',
     facts: { ...facts(queue), buried: queue.buried },
     fix: {
-      text: 'Find the cause with `holdfast job ls --state buried`. After the cause has been fixed, run the jobs again.',
-      commands: commands(context, 'queue redrive --yes', queue),
+      text: 'Find the cause with `holdfast job ls --state failed`. After the cause has been fixed, run the jobs again.',
+      commands:
+        queue.name === null
+          ? []
+          : [
+              commandLine(`job retry --yes --state failed --queue=${shellQuote(queue.name)}`, {
+                namespace: queue.namespace,
+                schema: context.schema,
+              }),
+            ],
     },
   })
 }

@@ -316,6 +316,74 @@ where answer is not null
 -- Runs a job again. See job_retry.
 select holdfast.job_retry($1::bigint) as is_retried
 
+-- name: retry_many
+-- Runs these jobs ($1) again. See job_retry. Waits for row locks. Takes the unique keys in order, so that two calls do not wait for each other.
+-- Skips jobs whose unique key belongs to another job. Returns the jobs that it changed.
+with candidate as materialized (
+  select id, queue, kind, links from holdfast.job_stopped where id = any($1::bigint[]) order by id for update
+),
+waits as materialized (
+  select id from holdfast.waiting where id = any($1::bigint[]) and id not in (select id from candidate) order by id
+),
+stopped as materialized (
+  select id
+  from (select distinct on (links->'unique'->>'key' collate "C", id) * from candidate order by links->'unique'->>'key' collate "C", id) as in_order
+  where links is null
+    or holdfast.job_retake_key(id, queue, kind, links)
+),
+due as materialized (
+  select id from waits where holdfast.job_retry(id)
+)
+select
+  array(select id from stopped union all select id from due)::text[] as ids,
+  holdfast.job_run_again(array(select id from stopped)) as ready
+
+-- name: cancel_many
+-- Cancels these jobs ($1). See job_cancel. Returns the jobs that it changed, and their follow-ups.
+with changed as materialized (
+  select requested.id, cancelled.follow_ups
+  from unnest($1::bigint[]) as requested (id)
+  cross join lateral holdfast.job_cancel(requested.id, $2) as cancelled
+  where cancelled.answer is not null
+)
+select
+  array(select id from changed)::text[] as ids,
+  (select string_agg(array_to_string(follow_ups, ','), ',') from changed where cardinality(follow_ups) > 0) as follow_ups
+
+-- name: discard_many
+-- Discards those of these jobs ($1) that are buried. Their dependents can run. Returns the jobs that it changed, and their follow-ups.
+with candidate as materialized (
+  select id, ended_at, queue, kind, links
+  from holdfast.job_stopped
+  where id = any($1::bigint[])
+    and state = 'buried'
+  order by id
+  for update
+),
+discarded as (
+  update holdfast.job_stopped
+  set state = 'discarded'
+  from candidate
+  where job_stopped.id = candidate.id
+    and job_stopped.ended_at = candidate.ended_at
+)
+select
+  array(select id from candidate)::text[] as ids,
+  array_to_string(
+    holdfast.job_record_follow_ups(
+      coalesce(
+        (
+          select jsonb_agg(
+            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'discarded', 'links', links, 'placed', false)
+          )
+          from candidate
+        ),
+        '[]'
+      )
+    ),
+    ','
+  ) as follow_ups
+
 -- name: redrive
 -- Makes up to $2 of a queue's buried jobs run again. Their links can still delay these jobs. Skips jobs whose unique key belongs to another
 -- job. Waits for row locks. The first call returns its start time, which later calls pass as $3. Jobs that were buried after this time are

@@ -63,6 +63,12 @@ const workRules = {
       Array.isArray(given) && given.length > 0 ? given.map((name) => checkName(name, 'queue')) : undefined,
   },
 }
+/** IDs of the jobs that a statement changed, and the numbers of their follow-ups, separated by commas. */
+interface ChangedRow {
+  ids: string[]
+  follow_ups: string | null
+}
+
 /** Result of job_look. */
 interface LookResult {
   /** Numbers of the workers that may find a job. */
@@ -276,6 +282,30 @@ export class Jobs {
     const [row] = await this.#calls.write(() => this.#store.write<{ is_retried: boolean }>('retry', [id]))
     if (row!.is_retried) this.#followUps.admit([id])
     return row!.is_retried
+  }
+
+  /** @internal Runs these jobs again. See `retry`. Returns the IDs of the jobs that can run. */
+  async retryMany(ids: readonly number[]): Promise<number[]> {
+    const [row] = await this.#calls.write(() => this.#store.write<{ ids: string[] }>('retry_many', [arrayLiteral(ids)]))
+    const retried = row!.ids.map(Number)
+    if (retried.length > 0) this.#followUps.admit(retried)
+    return retried
+  }
+
+  /** @internal Cancels these jobs. See `cancel`. Returns the IDs of the jobs that ended or received the request to stop. */
+  async cancelMany(ids: readonly number[], reason: string): Promise<number[]> {
+    const [row] = await this.#calls.write(() =>
+      this.#store.run<ChangedRow>('cancel_many', [arrayLiteral(ids), clip(reason)]),
+    )
+    this.#followUps.add(row!.follow_ups)
+    return row!.ids.map(Number)
+  }
+
+  /** @internal Discards those of these jobs that are buried. Returns their IDs. */
+  async discardMany(ids: readonly number[]): Promise<number[]> {
+    const [row] = await this.#calls.write(() => this.#store.write<ChangedRow>('discard_many', [arrayLiteral(ids)]))
+    this.#followUps.add(row!.follow_ups)
+    return row!.ids.map(Number)
   }
 
   /**

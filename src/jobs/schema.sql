@@ -145,7 +145,7 @@ comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers le
 comment on column holdfast.waiting.seq is 'Position in the lane among jobs with the same priority.';
 comment on column holdfast.waiting.unmet is 'Number of jobs that must end first, in the stage jobs.';
 -- Finds one queue's waiting jobs, for operators who inspect the queue.
-create index waiting_queue on holdfast.waiting (queue, run_at);
+create index waiting_queue on holdfast.waiting (queue, run_at, id);
 create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
 create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
 create index waiting_workflow on holdfast.waiting (((links->>'workflow')::bigint)) where links ? 'workflow';

@@ -42,6 +42,9 @@ type StatementName =
   | 'find'
   | 'cancel'
   | 'retry'
+  | 'retry_many'
+  | 'cancel_many'
+  | 'discard_many'
   | 'redrive'
   | 'pause'
   | 'known_queues'
@@ -95,7 +98,7 @@ export class JobStore {
   }
 
   /** Runs a statement that must read many rows in order to change a few. See `Database.write`. */
-  write<Row>(name: 'retry' | 'redrive', values: readonly unknown[]): Promise<Row[]> {
+  write<Row>(name: 'retry' | 'retry_many' | 'discard_many' | 'redrive', values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
     return retryOnConflict(() => database.write<Row>(this.sql[name].text, values, expiryMs), sqlstate.checkViolation)
   }

@@ -188,232 +188,11 @@ select json_build_object(
 ) as answer
 
 -- name: search
--- Returns at most $10 jobs that match all filters: namespace ($1), queues ($2), kinds ($3), lanes ($4), IDs ($5; each null for all), states
--- ($6), states that match only after a failed attempt ($7), wait reasons ($8, or null) and values in the
--- input or the meta ($9: the column, a path and a text).
--- Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and finished jobs from newest to oldest. Without an
--- index, the search scans at most $11 rows of each state and $12 done jobs. If isCut is true, the scan stopped early. The limits are
--- subqueries, so that the planner chooses the index. Uses the indexes job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey,
--- job_stopped_state and job_end_bucket.
+-- Returns at most $9 jobs that match a search. See found_job for the parameters and the indexes. Running jobs come first, then failed jobs
+-- (newest first), ready jobs in claim order, waiting jobs by due time, and the other ended jobs (newest first). Returns for each source how
+-- many jobs were found and, if the scan reached its limit, the last scanned place and the number of scanned jobs.
 with
--- include: used_queue
--- include: running_job
--- include: ready_stretch
-requested as materialized (
-  select key
-  from used_queue
-  where ($1::text is null or namespace = $1)
-    and ($2::text[] is null or name = any($2))
-),
--- A search by ID does not scan queues.
-walked as materialized (
-  select key, greatest($10::integer + 1, $11::integer / count(*) over ()) as max_rows from requested where $5::text is null
-),
-wanted_value as materialized (
-  select pair ->> 'source' as source, array(select json_array_elements_text(pair -> 'path')) as path, pair ->> 'value' as value
-  from json_array_elements($9::text::json) as pair
-),
--- Each part repeats the filters, so that the part stops scanning when it has enough rows. In the last row of a part, is_cut is true if the
--- scan reached its limit.
-by_id as (
-  select
-    case f.state when 'running' then 1 when 'ready' then 2 when 'waiting' then 3 else 4 end as part,
-    case when f.state in ('running', 'ready', 'waiting') then f.id else -f.id end as place, f.id, f.queue, f.state, f.kind, f.priority,
-    f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.session, f.fence, f.failed, f.crashes, f.error, f.failures, f.links,
-    f.meta, waiting.stage, true as matches, false as is_cut
-  from holdfast.job_find($5::text::bigint[]) as f
-  left join holdfast.waiting on waiting.id = f.id and f.state = 'waiting'
-),
-running as (
-  select
-    1, extract(epoch from running_job.claimed_at), job.id, job.queue, 'running', kind, priority, coalesce(enqueued_at, entered_at),
-    null::timestamptz, running_job.claimed_at, null::timestamptz, running_job.session, running_job.fence, coalesce(failed, 0),
-    coalesce(crashes, 0::smallint), null::json, failures, links, meta, null, true, false
-  from (
-    select *
-    from running_job
-    where 'running' = any($6::text[])
-      and queue in (select key from walked)
-    order by claimed_at, id
-    -- Without further filters, the first jobs are enough.
-    limit case when $11::integer = 0 then $10::integer + 1 end
-  ) as running_job
-  cross join lateral (
-    select * from holdfast.job where job.id = running_job.id order by entry desc limit 1
-  ) as job
-  where ($3::text[] is null or kind = any($3))
-    and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
-    and ('running' <> all($7::text[]) or coalesce(failed, 0) + coalesce(crashes, 0) > 0)
-    and not exists (
--- include: missing_value
-    )
-),
-ready as (
-  select
-    2, row_number() over (order by not matches, found.priority desc, era, xid, entry), found.id, found.queue, 'ready', found.kind,
-    found.priority,
-    coalesce(enqueued_at, entered_at), null::timestamptz, null::timestamptz, null::timestamptz, null::integer, null::bigint,
-    coalesce(failed, 0), coalesce(crashes, 0::smallint), null::json, failures, links, meta, null, matches, is_cut
-  from (select ready_stretch.*, walked.max_rows from walked join ready_stretch on ready_stretch.queue = walked.key) as stretch
-  cross join lateral (
-    select *
-    from (
-      select
-        *,
-        ($3::text[] is null or kind = any($3))
-          and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
-          and ('ready' <> all($7::text[]) or coalesce(failed, 0) + coalesce(crashes, 0) > 0)
-          and not exists (
--- include: missing_value
-          ) as matches,
-        row_number() over () = stretch.max_rows as is_cut
-      from (
--- include: stretch_entries
-      ) as looked
-    ) as numbered
-    where matches
-      or is_cut
-    limit $10::integer + 1
-  ) as found
-  where 'ready' = any($6::text[])
-),
-waiting as (
-  select
-    3, row_number() over (order by not matches, run_at, id), id, queue, 'waiting', kind, priority, enqueued_at, run_at,
-    null::timestamptz, null::timestamptz, null::integer, null::bigint, failed, crashes, null::json, failures, links, meta, stage, matches,
-    is_cut
-  from walked
-  cross join lateral (
-    select *
-    from (
-      select
-        *,
-        ($3::text[] is null or kind = any($3))
-          and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
-          and ('waiting' <> all($7::text[]) or failed + crashes > 0)
-          and (
-            $8::text[] is null
-            or case when stage <> 'time' then stage when failed + crashes > 0 then 'attempt' else 'time' end = any($8)
-          )
-          and not exists (
--- include: missing_value
-          ) as matches,
-        row_number() over () = walked.max_rows as is_cut
-      from (
-        select *
-        from holdfast.waiting
-        where waiting.queue = key
-        order by run_at
-        limit (select walked.max_rows)
-      ) as looked
-    ) as numbered
-    where matches
-      or is_cut
-    limit $10::integer + 1
-  ) as found
-  where 'waiting' = any($6::text[])
-),
-stopped as (
-  select
-    4, -id, id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, fence, failed, crashes,
-    error, failures, links, meta, null, matches, is_cut
-  from walked
-  cross join unnest(array['buried', 'cancelled', 'discarded']) as wanted
-  cross join lateral (
-    select *
-    from (
-      select
-        *,
-        ($3::text[] is null or kind = any($3))
-          and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
-          and (wanted <> all($7::text[]) or failed + crashes > 0)
-          and not exists (
--- include: missing_value
-          ) as matches,
-        row_number() over () = walked.max_rows as is_cut
-      from (
-        select *
-        from holdfast.job_stopped
-        where job_stopped.queue = key
-          and job_stopped.state = wanted
-        order by id desc
-        limit (select walked.max_rows)
-      ) as looked
-    ) as numbered
-    where matches
-      or is_cut
-    limit $10::integer + 1
-  ) as found
-  where wanted = any($6::text[])
-),
--- Reads the buckets of job_end from the largest IDs down. PostgreSQL computes the steps of a recursive query only as they are needed, so the
--- scan stops when it has found enough jobs.
-done as (
-  select
-    4, -id, id, queue, 'done', kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, fence, failed, crashes,
-    null::json, failures, links, meta, null, matches, is_cut
-  from (
-    select
-      *,
-      queue in (select key from walked)
-        and ($3::text[] is null or kind = any($3))
-        and ($4::text[] is null or links -> 'lane' ->> 'name' = any($4))
-        and ('done' <> all($7::text[]) or failed + crashes > 0)
-        and not exists (
--- include: missing_value
-        ) as matches,
-      row_number() over () = $12::integer as is_cut
-    from (
-      select ended.*, entered.*
-      from (
-        with recursive step as (
-          (select bucket from holdfast.job_end where 'done' = any($6::text[]) order by bucket desc limit 1)
-          union all
-          select (select max(bucket) from holdfast.job_end where job_end.bucket < step.bucket) from step where bucket is not null
-        )
-        select bucket from step where bucket is not null
-      ) as step
-      cross join lateral (
-        select ids.id, job_end.fence, job_end.session, job_end.claimed_at, job_end.ended_at
-        from holdfast.job_end
-        cross join lateral unnest(job_end.ids) as ids (id)
-        where job_end.bucket = step.bucket
-          and is_done
-        order by ids.id desc
-      ) as ended
-      cross join lateral (
-        select
-          queue, kind, priority, payload, coalesce(enqueued_at, entered_at) as enqueued_at, coalesce(failed, 0) as failed,
-          coalesce(crashes, 0) as crashes, failures, links, meta
-        from holdfast.job
-        where job.id = ended.id
-        order by entry desc
-        limit 1
-      ) as entered
-      where exists (select from walked)
-      limit (select $12::integer)
-    ) as looked
-  ) as numbered
-  where matches
-    or is_cut
-  limit $10::integer + 1
-),
-listed as materialized (
-  select * from by_id
-  union all
-  select * from running
-  union all
-  select * from ready
-  union all
-  select * from waiting
-  union all
-  select * from stopped
-  union all
-  select * from done
-),
-shown as materialized (
-  select * from listed where matches order by part, place limit $10::integer + 1
-),
+-- include: found_job
 unserved as materialized (
   select found.*
   from (
@@ -428,11 +207,13 @@ needed as materialized (
   group by needs.job
 )
 select json_build_object(
-  'isCut', (select coalesce(bool_or(is_cut), false) from listed),
-  'rows', (
+  'sources', (select json_agg(row_to_json(source_state)) from source_state),
+    'rows', (
     select json_agg(r)
     from (
       select
+        shown.source,
+        shown.place,
         shown.id,
         shown.kind,
         shown.queue::text as "queueKey",
@@ -478,10 +259,63 @@ select json_build_object(
         from (select holdfast.instance_of_session(shown.session) as id offset 0) as known
         join holdfast.instance_name using (id)
       ) as by on true
-      order by part, place
+      order by shown.part, shown.place
     ) as r
   )
 ) as answer
+
+-- name: matching
+-- Returns the same jobs as the statement search, but only what an act on many jobs needs.
+with
+-- include: found_job
+answered as (
+  select json_agg(
+    json_build_object(
+      'source', source, 'place', place, 'id', id, 'kind', kind, 'state', state, 'at', extract(epoch from changed_at) * 1000
+    )
+    order by part, place
+  ) as rows
+  from shown
+)
+select json_build_object(
+  'sources', (select json_agg(row_to_json(source_state)) from source_state),
+  'rows', (select rows from answered)
+) as answer
+
+-- name: input_index
+-- Whether an administrator has created the indexes on inputs.
+select count(*) = 3 as exists
+from pg_index
+where indisvalid
+  and indexrelid in (to_regclass('holdfast.job_input'), to_regclass('holdfast.waiting_input'), to_regclass('holdfast.job_stopped_input'))
+
+-- name: indexed_input
+-- Returns at most $2 jobs whose inputs contain one of the values $1. Uses the indexes job_input, waiting_input and job_stopped_input, which exist only
+-- if an administrator has created them.
+select array(
+  select distinct id
+  from (
+    select found.*
+    from unnest($1::text[]::jsonb[]) as pattern
+    cross join lateral (
+      select id from holdfast.job where holdfast.job_input(payload) @> pattern limit $2::integer
+    ) as found
+    union all
+    select found.*
+    from unnest($1::text[]::jsonb[]) as pattern
+    cross join lateral (
+      select id from holdfast.waiting where holdfast.job_input(payload) @> pattern limit $2::integer
+    ) as found
+    union all
+    select found.*
+    from unnest($1::text[]::jsonb[]) as pattern
+    cross join lateral (
+      select id from holdfast.job_stopped where holdfast.job_input(payload) @> pattern limit $2::integer
+    ) as found
+  ) as anywhere
+  order by id desc
+  limit $2::integer
+)::text[] as ids
 
 -- name: job
 -- Returns one job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs in the same workflow, the

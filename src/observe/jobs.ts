@@ -1,6 +1,8 @@
 import { type JobMeta, type JobState, jobStates, type LogLine, type RecordedError } from '../base/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { JobSearch, JobWait } from '../search/index.js'
+import { inputPatterns, maxIndexed } from './input-index.js'
+import { nextPlaces, placesOf, readCursor, type SourceState, timeParameter, writeCursor } from './job-cursor.js'
 import { type RawRow, readDocument, readRow } from './rows.js'
 
 export { type JobState, jobStates } from '../base/index.js'
@@ -125,7 +127,7 @@ export interface ObservedJob {
   readonly cancelling: string | null
   /**
    * Reason why the job is not running, other than a scheduled time: no worker serves the queue, no worker handles the
-   * kind, or other jobs have to end first.
+   * kind, other jobs have to end first, or no slot in the lane is free.
    */
   readonly waitReason: string | null
   /** Error of the last attempt, or reason why the job ended. */
@@ -149,12 +151,30 @@ export interface ObservedJob {
   readonly dueInMs: number | null
 }
 
-export interface JobSearchResult {
-  readonly rows: ObservedJob[]
-  /** Whether more jobs match. */
-  readonly hasMore: boolean
-  /** Number of scanned jobs per state. Null if all jobs were scanned. */
+/** Jobs that a search found, and the place where it stopped. */
+export interface JobPage<Job> {
+  readonly rows: readonly Job[]
+  /** Place after which the search continues. Null if the search is complete. */
+  readonly next: string | null
+  /** Number of scanned jobs if the search stopped because it had scanned many jobs. Otherwise null. */
   readonly searchedRows: number | null
+}
+
+/** A job that a search found, for an act on many jobs. */
+export interface FoundJob {
+  readonly id: number
+  readonly kind: string
+  readonly state: JobState
+  /** Time when the job changed its state. */
+  readonly at: Date
+}
+
+export interface JobPageOptions {
+  readonly namespace?: string | undefined
+  /** Maximum number of jobs. Default 50. */
+  readonly limit?: number | undefined
+  /** `next` of the previous page. */
+  readonly after?: string | undefined
 }
 
 /** An attempt that failed or ended because its worker died. */
@@ -208,10 +228,13 @@ const everyJob: JobSearch = {
   kinds: [],
   lanes: [],
   states: jobStates,
-  onlyFailed: [],
   waits: [],
+  errors: [],
+  words: [],
   input: [],
   meta: [],
+  since: null,
+  until: null,
 }
 /**
  * Number of pages that are read from the ends of the tables `job_end` and `job_stopped` to find recently finished jobs.
@@ -229,10 +252,12 @@ const maxBytes = 65_536
 const maxLinked = 60
 const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const
 
+type StatementName = 'queues' | 'rates' | 'search' | 'matching' | 'input_index' | 'indexed_input' | 'job'
+
 /** Reads queues and jobs. Part of the `Observer`. */
 export class JobsObserver {
   readonly #reader: Reader
-  readonly #sql: Record<'queues' | 'rates' | 'search' | 'job', Statement>
+  readonly #sql: Record<StatementName, Statement>
 
   constructor(reader: Reader, schema: string) {
     this.#reader = reader
@@ -260,42 +285,83 @@ export class JobsObserver {
   }
 
   /**
-   * Finds at most `limit` jobs. Running jobs come first, then ready jobs in claim order, waiting jobs by due time, and
-   * finished jobs from newest to oldest. Without an index, the search scans the first 20,000 jobs of each state, or
-   * 5,000 if it reads inputs or metas, and reports whether more jobs exist. To find done jobs, the search scans the latest
-   * finished jobs in all states. An empty search matches every job.
+   * Finds at most `limit` jobs. Running jobs come first, then failed jobs (newest first), ready jobs in claim order,
+   * waiting jobs by due time, and the other ended jobs (newest first). Filters other than the queue and the state have no
+   * index. With such a filter, a page scans the next 20,000 jobs of each state, or 5,000 if it reads inputs or metas.
+   * `next` continues the search. An empty search matches every job.
    */
-  async search(
-    search: Partial<JobSearch>,
-    { namespace, limit = 50 }: { readonly namespace?: string | undefined; readonly limit?: number | undefined } = {},
-  ): Promise<JobSearchResult> {
-    const { ids, queues, kinds, lanes, states, onlyFailed, waits, input, meta } = { ...everyJob, ...search }
+  async search(search: Partial<JobSearch>, options: JobPageOptions = {}): Promise<JobPage<ObservedJob>> {
+    return this.#page<RawJobRow, ObservedJob>('search', search, options, readJob)
+  }
+
+  /** Finds the same jobs as `search`, but reads only what an act on many jobs needs. */
+  async matching(search: Partial<JobSearch>, options: JobPageOptions = {}): Promise<JobPage<FoundJob>> {
+    return this.#page<RawRow<FoundJob>, FoundJob>('matching', search, options, (row) => readRow<FoundJob>(row, 'at'))
+  }
+
+  async #page<Raw, Job>(
+    statement: 'search' | 'matching',
+    given: Partial<JobSearch>,
+    { namespace, limit = 50, after }: JobPageOptions,
+    read: (row: Raw) => Job,
+  ): Promise<JobPage<Job>> {
+    const [search, isIndexCut] = await this.#throughIndex({ ...everyJob, ...given })
+    if (!search) return { rows: [], next: null, searchedRows: null }
+    const { ids, queues, kinds, lanes, states, waits, errors, words, input, meta, since, until } = search
     const some = (list: readonly string[]) => (list.length > 0 ? list : null)
     const values = [
       ...input.map((one) => ({ source: 'input', ...one })),
       ...meta.map((one) => ({ source: 'meta', ...one })),
     ]
-    const isFiltered = kinds.length + lanes.length + onlyFailed.length + waits.length + values.length > 0
-    const bound = values.length > 0 ? maxInputsSearched : maxSearched
-    const searchLimit = isFiltered ? bound : 0
-    const searchesFurther = isFiltered || queues.length > 0 || namespace !== undefined
-    const { rows, isCut } = await this.#read<{ rows: RawJobRow[] | null; isCut: boolean }>('search', [
+    const isFiltered =
+      [kinds, lanes, waits, errors, words, values].some((list) => list.length > 0) || since !== null || until !== null
+    const maxScanned = values.length > 0 ? maxInputsSearched : maxSearched
+    const places = after === undefined ? placesOf(search) : readCursor(after)
+    const document = await this.#read<SearchDocument<Raw>>(statement, [
       namespace ?? null,
       some(queues),
       some(kinds),
       some(lanes),
       ids.length > 0 ? arrayLiteral(ids) : null,
-      states,
-      onlyFailed,
+      JSON.stringify(places),
+      states.filter((state) => state === 'cancelled' || state === 'discarded'),
       some(waits),
-      JSON.stringify(values),
       limit,
-      searchLimit,
-      searchesFurther ? bound : limit + 1,
+      isFiltered ? maxScanned : 0,
+      // The IDs of done jobs have no index by queue.
+      isFiltered || queues.length > 0 || namespace !== undefined ? maxScanned : limit + 1,
+      JSON.stringify(values),
+      errors,
+      words,
+      timeParameter(since),
+      timeParameter(until),
+      states,
     ])
-    const found = (rows ?? []).map(readJob)
-    const hasMore = found.length > limit
-    return { rows: found.slice(0, limit), hasMore, searchedRows: isCut && searchesFurther && !hasMore ? bound : null }
+    const rows = document.rows ?? []
+    const next = nextPlaces(places, document.sources ?? [], rows)
+    const hasMoreFound = (document.sources ?? []).some(
+      ({ name, found }) => found > rows.filter((row) => row.source === name).length,
+    )
+    const scanned = (document.sources ?? []).reduce((all, source) => all + source.scanned, 0)
+    return {
+      rows: rows.map(({ source: _, place: __, ...row }) => read(row as Raw)),
+      next: Object.keys(next).length > 0 ? writeCursor(next) : null,
+      searchedRows: isIndexCut ? maxIndexed : scanned > 0 && !hasMoreFound ? scanned : null,
+    }
+  }
+
+  /**
+   * Replaces a search by input by a search for the jobs that the indexes on inputs find, if an administrator has created
+   * these indexes. Returns null if there are no such jobs.
+   */
+  async #throughIndex(search: JobSearch): Promise<[search: JobSearch | null, isCut: boolean]> {
+    const patterns = search.input.flatMap((one) => [inputPatterns(one) ?? []]).find((found) => found.length > 0)
+    if (!patterns || search.ids.length > 0) return [search, false]
+    const [index] = await this.#reader.read<{ exists: boolean }>(this.#sql.input_index.text)
+    if (!index!.exists) return [search, false]
+    const [found] = await this.#reader.read<{ ids: string[] }>(this.#sql.indexed_input.text, [patterns, maxIndexed])
+    const ids = found!.ids.map(Number)
+    return [ids.length > 0 ? { ...search, ids } : null, ids.length === maxIndexed]
   }
 
   /** Returns one job, or null if it does not exist or its history was deleted. */
@@ -304,9 +370,14 @@ export class JobsObserver {
     return job ? readDetails(job, linked ?? [], others) : null
   }
 
-  async #read<Document>(name: 'queues' | 'rates' | 'search' | 'job', values: readonly unknown[]): Promise<Document> {
+  async #read<Document>(name: StatementName, values: readonly unknown[]): Promise<Document> {
     return (await readDocument<Document>(this.#reader, this.#sql[name], values))!
   }
+}
+
+interface SearchDocument<Raw> {
+  rows: (Raw & { source: string; place: number[] })[] | null
+  sources: SourceState[] | null
 }
 
 interface RatesDocument {
@@ -327,7 +398,11 @@ interface JobDocument {
 type RawAttempt = Omit<ObservedAttempt, 'at' | 'claimedAt'> & { at: string; claimedAt: string | null }
 
 function readJob({ unserved, needs, ...row }: RawJobRow): ObservedJob {
-  return { ...readRow<Omit<ObservedJob, 'waitReason'>>(row, ...dates), waitReason: waitReasonOf(unserved, needs) }
+  const inLane = row.waits === 'lane' ? `waiting for a slot in lane ${row.lane}` : null
+  return {
+    ...readRow<Omit<ObservedJob, 'waitReason'>>(row, ...dates),
+    waitReason: waitReasonOf(unserved, needs) ?? inLane,
+  }
 }
 
 /** Reason that the SQL function `job_unserved` returns. */

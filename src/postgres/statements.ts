@@ -47,7 +47,7 @@ export function loadStatements<const Name extends string>(
 }
 
 function readStatements(file: URL, schema: string, writtenFor: string): Record<string, Statement> {
-  const written = readFileSync(file, 'utf8').replace(/^-- include: (\w+)$/gm, (_, part) => partOf(file, part))
+  const written = withParts(file, readFileSync(file, 'utf8'))
   const sections = written.split(/^-- name: (\w+)( prepared)?$/m)
   const statements: Record<string, Statement> = {}
   for (let at = 1; at < sections.length; at += 3) {
@@ -70,6 +70,11 @@ function readStatements(file: URL, schema: string, writtenFor: string): Record<s
 /** Two schemas, or two versions of this code on one pool, have statements with the same name but different texts. */
 function preparedName(name: string, text: string): string {
   return `holdfast_${name}_${createHash('sha256').update(text).digest('hex').slice(0, 8)}`
+}
+
+/** Replaces each `-- include:` line by the part, which can include other parts. */
+function withParts(file: URL, text: string): string {
+  return text.replace(/^-- include: (\w+)$/gm, (_, part) => withParts(file, partOf(file, part)))
 }
 
 function partOf(file: URL, name: string): string {

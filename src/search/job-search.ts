@@ -1,25 +1,61 @@
+import { parseDuration } from '../base/durations.js'
 import { UsageError } from '../base/errors.js'
-import { type JobState, jobStates, unendedStates } from '../base/job-states.js'
+import { type JobState, jobStates } from '../base/job-states.js'
 import { suggest } from '../base/suggest.js'
-import { readSearch } from './search.js'
+import { readSearch, writeSearchValue } from './search.js'
 
 /** Reasons why a job is waiting. With `attempt`, the job is waiting for its next attempt after a failure or a crash. */
 export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
 export type JobWait = (typeof jobWaits)[number]
 
-/** States that a search can contain. `failed` matches a job that is not done and has a failed or crashed attempt. */
-export const searchableStates = [...jobStates, 'failed'] as const
+/**
+ * States that people see and search for, with the jobs that they match. `waiting` matches the jobs of the four states before it. The
+ * dashboard and the command line use these words.
+ */
+const statesByWord = {
+  running: { state: 'running' },
+  ready: { state: 'ready' },
+  scheduled: { state: 'waiting', waits: 'time' },
+  retrying: { state: 'waiting', waits: 'attempt' },
+  'in-lane': { state: 'waiting', waits: 'lane' },
+  blocked: { state: 'waiting', waits: 'jobs' },
+  waiting: { state: 'waiting' },
+  failed: { state: 'buried' },
+  done: { state: 'done' },
+  cancelled: { state: 'cancelled' },
+  discarded: { state: 'discarded' },
+} as const satisfies Readonly<Record<string, { readonly state: JobState; readonly waits?: JobWait }>>
+
+export type SearchState = keyof typeof statesByWord
+export const searchStates = Object.keys(statesByWord) as SearchState[]
+
+/** Returns the most specific word for a job's state. */
+export function searchStateOf({
+  state,
+  waits,
+}: {
+  readonly state: JobState
+  readonly waits: JobWait | null
+}): SearchState {
+  const matches = (word: SearchState) => {
+    const one: { readonly state: JobState; readonly waits?: JobWait } = statesByWord[word]
+    return one.state === state && (one.waits === undefined || one.waits === waits)
+  }
+  return searchStates.find(matches)!
+}
 
 /** Keywords of a search, each with a description of its value and an example. `input` and `meta` are followed by a path. */
 export const jobSearchWords = {
   queue: { text: 'the name of a queue', example: 'queue:mail' },
-  state: { text: searchableStates.join(', '), example: 'state:buried' },
+  state: { text: searchStates.join(', '), example: 'state:failed' },
   kind: { text: 'the name of a job definition', example: 'kind:send-email' },
+  error: { text: 'a part of the last error, in upper or lower case', example: 'error:"upstream said 503"' },
+  since: { text: 'a duration or a time; the job changed its state after it', example: 'since:1h' },
+  until: { text: 'a duration or a time; the job changed its state before it', example: 'until:2030-01-31T18:00Z' },
   lane: { text: 'the name of a lane', example: 'lane:shop:7' },
-  waits: { text: `what the job is waiting for: ${jobWaits.join(', ')}`, example: 'waits:attempt' },
   input: { text: 'a path in the job input, followed by a value', example: 'input.user:42' },
   meta: { text: "a path in the job's meta, followed by a value", example: 'meta.tags:billing' },
-  id: { text: 'the number of a job', example: 'id:17' },
+  id: { text: 'the numbers of jobs', example: 'id:17,18' },
 } as const
 
 /** Value that a job must have at a path in its input or its meta. If the part at the path is a list, the list must contain the value. */
@@ -28,7 +64,10 @@ export interface PathValue {
   readonly value: string
 }
 
-/** Parsed search. A job must match one value from each list, and all entries of `input` and `meta`. */
+/** A time, or a number of milliseconds before the search runs. */
+export type SearchTime = Date | number
+
+/** Parsed search. A job must match one value from each list, and all entries of `errors`, `words`, `input` and `meta`. */
 export interface JobSearch {
   readonly ids: readonly number[]
   readonly queues: readonly string[]
@@ -36,21 +75,25 @@ export interface JobSearch {
   readonly lanes: readonly string[]
   /** States to match. All states if the search does not name a state. */
   readonly states: readonly JobState[]
-  /** Subset of `states` that matches only jobs with a failed attempt. */
-  readonly onlyFailed: readonly JobState[]
+  /** Reasons to match if the job is waiting. All reasons if the list is empty. */
   readonly waits: readonly JobWait[]
+  /** Texts that the job's last error contains. */
+  readonly errors: readonly string[]
+  /** Words without a keyword. Each is the job's number, or a part of its kind, its queue or its last error. */
+  readonly words: readonly string[]
   readonly input: readonly PathValue[]
   readonly meta: readonly PathValue[]
+  /** The job changed its state at or after this time. */
+  readonly since: SearchTime | null
+  /** The job changed its state before this time. */
+  readonly until: SearchTime | null
 }
-
-/** The states that a job with a failed attempt can have. */
-const failingStates: readonly JobState[] = [...unendedStates, 'buried']
 
 /**
  * Parses a search for jobs. Throws a `UsageError` for an invalid search.
  *
  * @example
- * readJobSearch('queue:mail state:failed input.user:42')
+ * readJobSearch('queue:mail state:failed since:1h input.user:42 timeout')
  */
 export function readJobSearch(text: string): JobSearch {
   const found = {
@@ -58,67 +101,65 @@ export function readJobSearch(text: string): JobSearch {
     queues: [] as string[],
     kinds: [] as string[],
     lanes: [] as string[],
-    waits: [] as JobWait[],
+    errors: [] as string[],
+    words: [] as string[],
     input: [] as PathValue[],
     meta: [] as PathValue[],
+    since: null as SearchTime | null,
+    until: null as SearchTime | null,
   }
-  const states = new Set<(typeof searchableStates)[number]>()
-  const terms = readSearch(text)
-  for (const { word, value } of terms) {
-    if (word === null) found.ids.push(readId(value, text))
-    else if (word === 'id') found.ids.push(readId(value))
+  const states = new Set<SearchState>()
+  for (const { word, value } of readSearch(text)) {
+    if (word === null) found.words.push(value.toLowerCase())
+    else if (word === 'id') found.ids.push(...value.split(',').map(readId))
     else if (word === 'queue') found.queues.push(value)
     else if (word === 'kind') found.kinds.push(value)
     else if (word === 'lane') found.lanes.push(value)
-    else if (word === 'state') states.add(oneOf('state', value, searchableStates))
-    else if (word === 'waits') found.waits.push(oneOf('waits', value, jobWaits))
+    else if (word === 'state') states.add(readState(value))
+    else if (word === 'error') found.errors.push(value.toLowerCase())
+    else if (word === 'since' || word === 'until') found[word] = readTime(word, value)
     else if (word === 'input' || word.startsWith('input.')) found.input.push({ path: pathOf(word), value })
     else if (word === 'meta' || word.startsWith('meta.')) found.meta.push({ path: pathOf(word), value })
     else throw unknownWord(word)
   }
-  if (found.ids.length > 0 && found.ids.length < terms.length) {
-    throw new UsageError(
-      'Expected a job number without other search terms, got other terms as well',
-      `For example, ${found.ids[0]}`,
-    )
-  }
-  return { ...found, ...statesOf(states, found.waits.length > 0) }
+  return { ...found, ...statesOf(states) }
 }
 
-function statesOf(
-  wanted: ReadonlySet<(typeof searchableStates)[number]>,
-  mustWait: boolean,
-): Pick<JobSearch, 'states' | 'onlyFailed'> {
-  if (mustWait) {
-    if (wanted.size > 0 && !wanted.has('waiting')) {
-      throw new UsageError(
-        `Expected state:waiting together with waits:, got state:${[...wanted].join(' state:')}`,
-        'The keyword waits: matches only jobs in the state "waiting".',
-      )
-    }
-    return { states: ['waiting'], onlyFailed: [] }
+function statesOf(words: ReadonlySet<SearchState>): Pick<JobSearch, 'states' | 'waits'> {
+  if (words.size === 0) return { states: jobStates, waits: [] }
+  const wanted = [...words].map((word) => statesByWord[word] as { state: JobState; waits?: JobWait })
+  const waiting = wanted.filter(({ state }) => state === 'waiting')
+  return {
+    states: jobStates.filter((state) => wanted.some((one) => one.state === state)),
+    waits: waiting.some(({ waits }) => waits === undefined) ? [] : waiting.map(({ waits }) => waits!),
   }
-  if (wanted.size === 0) return { states: jobStates, onlyFailed: [] }
-  const onlyFailed = wanted.has('failed') ? failingStates.filter((state) => !wanted.has(state)) : []
-  return { states: jobStates.filter((state) => wanted.has(state) || onlyFailed.includes(state)), onlyFailed }
 }
 
-function readId(value: string, text?: string): number {
+function readId(value: string): number {
   const id = Number(value)
   if (/^\d{1,15}$/.test(value) && id > 0) return id
-  if (text === undefined) throw new UsageError(`Expected id to be a job number, got ${JSON.stringify(value)}`)
-  throw new UsageError(
-    `Expected a job number, or a keyword such as kind:, got ${JSON.stringify(value)}`,
-    `For example, kind:${/^[\w.-]+$/.test(value) ? value : 'send-email'}`,
-  )
+  throw new UsageError(`Expected id to be a job number, got ${JSON.stringify(value)}`)
 }
 
-function oneOf<const Word extends string>(word: string, value: string, words: readonly Word[]): Word {
-  const found = words.find((one) => one === value)
+function readState(value: string): SearchState {
+  const found = searchStates.find((one) => one === value)
   if (found !== undefined) return found
-  const meant = suggest(value, words)
-  const hint = meant && `Did you mean ${word}:${meant}?`
-  throw new UsageError(`Expected ${word} to be one of ${words.join(', ')}, got ${JSON.stringify(value)}`, hint)
+  const meant = suggest(value, searchStates)
+  const hint = meant && `Did you mean state:${meant}?`
+  throw new UsageError(`Expected state to be one of ${searchStates.join(', ')}, got ${JSON.stringify(value)}`, hint)
+}
+
+/** Reads a duration such as `1h`, which means one hour ago, or a time with its time zone, or a date in UTC. */
+function readTime(word: string, value: string): SearchTime {
+  const ms = parseDuration(value)
+  if (ms !== undefined) return ms
+  const at = new Date(value)
+  const isWhole = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(value)
+  if (isWhole && !Number.isNaN(at.getTime())) return at
+  throw new UsageError(
+    `Expected ${word} to be a duration or a time with a time zone, got ${JSON.stringify(value)}`,
+    `For example, ${word}:1h or ${word}:2030-01-31T18:00Z`,
+  )
 }
 
 function pathOf(word: string): string[] {
@@ -132,6 +173,29 @@ function unknownWord(word: string): UsageError {
   const meant = suggest(word, words)
   return new UsageError(
     `Expected one of ${words.join(', ')} before the colon, got ${JSON.stringify(word)}`,
-    meant ? `Did you mean ${meant}:?` : 'A value that contains a colon needs a keyword, for example lane:shop:7',
+    meant ? `Did you mean ${meant}:?` : `To search for a text that contains a colon, quote it: ${quoted(word)}`,
   )
+}
+
+/** An example of a quoted text, which starts with the given word. */
+function quoted(word: string): string {
+  return /^[\w.-]{1,30}$/.test(word) ? `"${word}:…"` : '"…"'
+}
+
+/** Formats a search term. */
+export function writeSearchTerm(word: string, value: string): string {
+  return `${word}:${writeSearchValue(value)}`
+}
+
+/** Returns the state words of a valid search. */
+export function stateWordsOf(text: string): readonly string[] {
+  return readSearch(text).flatMap(({ word, value }) => (word === 'state' ? [value] : []))
+}
+
+/** Replaces the states of a valid search. An empty state removes them. */
+export function withState(text: string, state: SearchState | ''): string {
+  const others = readSearch(text)
+    .filter(({ word }) => word !== 'state')
+    .map(({ from, to }) => text.slice(from, to))
+  return [...(state === '' ? [] : [writeSearchTerm('state', state)]), ...others].join(' ')
 }

@@ -10,7 +10,7 @@ interface SearchTerm {
   readonly to: number
 }
 
-const maxCharacters = 1_000
+const maxCharacters = 2_000
 const maxTerms = 20
 
 /**
@@ -54,7 +54,7 @@ function readTerm(text: string, from: number): SearchTerm {
     } else read += text[at]
   }
   if (word !== null && read === '' && !isQuoted) {
-    throw new UsageError(`Expected a value after "${word}:", got nothing`, `For example, ${word}:mail`)
+    throw new UsageError(`Expected a value after "${word}:", got nothing`)
   }
   return { word, value: read, from, to: at }
 }

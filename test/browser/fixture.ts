@@ -135,7 +135,7 @@ export async function openPage(
     expect(faults).toEqual([])
   })
   await page.goto(board.url + at)
-  await page.getByRole('navigation').waitFor()
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor()
   return page
 }
 

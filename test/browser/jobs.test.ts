@@ -10,7 +10,7 @@ import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixt
 const hostile = '<script>alert("x")</script> \u202eevil'
 
 describeInBrowser('jobs and deliveries', () => {
-  test('jobs are found, shown, retried, cancelled and redriven', {
+  test('jobs are found, shown, retried and cancelled, one by one and all together', {
     timeout: 90_000,
   }, async () => {
     const board = await openBoard()
@@ -33,16 +33,19 @@ describeInBrowser('jobs and deliveries', () => {
     const list = page.getByRole('table', { name: 'Jobs', exact: true })
     await list.getByText('blocked').waitFor()
     // The graphics show the same as their tables.
-    await page.getByRole('link', { name: /^failed\s*1$/ }).waitFor()
+    await page
+      .getByRole('link', { name: /^failed\s*1$/ })
+      .first()
+      .waitFor()
     await expectAccessible(page)
 
     // A mistake is explained, and a suggestion is accepted. The page does not send the invalid search.
     await page.keyboard.press('/')
-    await page.keyboard.type('state:burried')
-    await page.getByText('Did you mean state:buried?').waitFor()
+    await page.keyboard.type('state:faild')
+    await page.getByText('Did you mean state:failed?').waitFor()
     await page.keyboard.press('Control+A')
-    await page.keyboard.type('state:bu')
-    await page.getByRole('button', { name: 'state:buried' }).waitFor()
+    await page.keyboard.type('state:fa')
+    await page.getByRole('button', { name: 'state:failed' }).waitFor()
     await page.keyboard.press('ArrowDown')
     // Text that is typed at the same moment comes after the accepted suggestion.
     const accepted = await page.evaluate(() => {
@@ -50,7 +53,7 @@ describeInBrowser('jobs and deliveries', () => {
       const field = document.activeElement as HTMLInputElement
       return { value: field.value, caret: field.selectionStart }
     })
-    expect(accepted).toEqual({ value: 'state:buried ', caret: 'state:buried '.length })
+    expect(accepted).toEqual({ value: 'state:failed ', caret: 'state:failed '.length })
     await page.keyboard.type('input.user:42')
     await page.waitForURL(/input\.user%3A42/)
     await list.getByText('blocked').waitFor({ state: 'detached' })
@@ -87,12 +90,21 @@ describeInBrowser('jobs and deliveries', () => {
 
     await sql(url, `update holdfast.job_stopped set state = 'buried'`)
     await page.goto(`${board.url}#/jobs`)
-    await page.getByRole('button', { name: 'Redrive queue mail' }).click()
-    const redrive = page.getByRole('dialog', { name: /^Redrive/ })
-    await redrive.getByText('Lets 1 buried job in "mail" run again').waitFor()
-    await redrive.getByLabel('Reason').fill('a test')
-    await redrive.getByRole('button', { name: 'Redrive' }).click()
-    await page.getByText('1 job in "mail" can run again.').waitFor()
+    // One click on the state, one on the button: all failed jobs are retried.
+    await page
+      .getByRole('navigation', { name: 'States of jobs' })
+      .getByRole('link', { name: /^failed\s*1$/ })
+      .click()
+    await page.getByRole('checkbox', { name: `Select ${second.id}` }).check()
+    await page.getByRole('button', { name: 'Retry selected jobs found' }).waitFor()
+    await page.getByRole('checkbox', { name: 'Select all rows' }).uncheck()
+    await page.getByRole('button', { name: 'Retry all jobs found' }).click()
+    const retry = page.getByRole('dialog', { name: /^Retry/ })
+    await retry.getByText('1 job can run immediately').waitFor()
+    await expectAccessible(page)
+    await retry.getByLabel('Reason').fill('a test')
+    await retry.getByRole('button', { name: 'Retry' }).click()
+    await page.getByText('1 job retried.').waitFor()
     expect((await jobs.find(second.id))?.state).toBe('waiting')
     await page.getByRole('button', { name: 'Pause queue mail' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click()
@@ -181,7 +193,7 @@ describeInBrowser('jobs and deliveries', () => {
     expect(acts.map(({ act }) => act)).toEqual([
       'retry-job',
       'cancel-job',
-      'redrive-queue',
+      'retry-jobs',
       'pause-queue',
       'enqueue-job',
     ])

@@ -163,7 +163,7 @@ describeInBrowser('the shell of the dashboard', () => {
       expect(await theme()).toBe(next)
     }
     await page.reload()
-    await page.getByRole('navigation').waitFor()
+    await page.getByRole('navigation', { name: 'Pages' }).waitFor()
     expect(await theme()).toBe('dark')
     await page.getByRole('button', { name: /^Theme/ }).click()
     expect(await theme()).toBeUndefined()

@@ -55,25 +55,30 @@ describe('job ls', () => {
     const sooner = await holdfast.jobs.enqueue(mail, { to: 'sooner' }, { delay: '1h' })
     const ready = await holdfast.jobs.enqueue(mail, { to: 'ready' })
     const urgent = await holdfast.jobs.enqueue(mail, { to: 'urgent' }, { priority: 5 })
-    const listed = [running, urgent, ready, sooner, later, buried, ended]
+    const listed = [running, buried, urgent, ready, sooner, later, ended]
     expect(await json(['job', 'ls'])).toMatchObject([
       { id: running.id, state: 'running', instance: holdfast.id, claimedAt: expect.any(String) },
+      { id: buried.id, state: 'buried', failed: 1, failure: 'broken\tin\nlines' },
       { id: urgent.id, state: 'ready', kind: 'mail', queue: 'post', priority: 5, paused: false },
       { id: ready.id, state: 'ready' },
       { id: sooner.id, state: 'waiting', runAt: expect.any(String) },
       { id: later.id, state: 'waiting' },
-      { id: buried.id, state: 'buried', failed: 1, failure: 'broken\tin\nlines' },
       { id: ended.id, state: 'done', endedAt: expect.any(String) },
     ])
     const ids = async (...args: string[]) =>
       ((await json(['job', 'ls', ...args])) as { id: number }[]).map(({ id }) =>
         listed.findIndex((job) => job.id === id),
       )
-    expect(await ids('--state', 'ready')).toEqual([1, 2])
+    expect(await ids('--state', 'ready')).toEqual([2, 3])
     expect(await ids('--state', 'running')).toEqual([0])
-    expect(await ids('--state', 'waiting', '--limit', '1')).toEqual([3])
-    expect(await ids('--queue', 'post')).toEqual([1, 2, 3, 4, 6])
-    expect(await ids('--kind', 'fail')).toEqual([5])
+    expect(await ids('--state', 'waiting', '--limit', '1')).toEqual([4])
+    expect(await ids('--state', 'scheduled')).toEqual([4, 5])
+    expect(await ids('--queue', 'post')).toEqual([2, 3, 4, 5, 6])
+    expect(await ids('--kind', 'fail')).toEqual([1])
+    expect(await ids('--state', 'failed', '--since', '1h')).toEqual([1])
+    expect(await ids('--error', 'BROKEN')).toEqual([1])
+    expect(await ids('--search', 'input.to:later')).toEqual([5])
+    expect(await ids('--until', '1h')).toEqual([])
     expect(await ids('--kind', 'mail', '--state', 'done')).toEqual([6])
     expect(await ids('--queue', 'nowhere')).toEqual([])
     expect(await ids('--namespace', 'nobody')).toEqual([])
@@ -104,13 +109,14 @@ describe('job ls', () => {
     const { stdout } = await startOnTerminal(['job', 'ls'], { ...env, NO_COLOR: '1' }).ended
     const plain = stdout.replaceAll('\r', '')
     expect(plain).toMatch(/^ID +KIND +QUEUE +STATE +WHEN +FAILED +WHY\n/)
-    expect(plain).toMatch(/buried +.*ago +1× +broken/)
+    expect(plain).toMatch(/failed +.*ago +1× +broken/)
     expect(plain).toMatch(/ready +for .* its queue is p/)
     for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
   })
 
   test.each([
-    [['--state', 'redy'], 'Expected --state to be "ready" or "running" or', 'Did you mean ready?'],
+    [['--state', 'redy'], 'Expected --state to be "running" or "ready" or', 'Did you mean ready?'],
+    [['--since', 'monday'], 'Expected since to be a duration or a time with a time zone, got "monday"'],
     [['--limit', '0'], 'Expected --limit to be a whole number between 1 and 10000, got "0"'],
     [['--stat', 'ready'], "unknown option '--stat'", 'Did you mean --state?'],
   ])('job ls with %j is a usage error', async (options, ...complaint) => {
@@ -339,6 +345,77 @@ describe('job retry and job cancel', () => {
     const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     expect((await run(['job', 'cancel', String(id), 'x'], env)).status).toBe(2)
     expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready' })
+  })
+})
+
+describe('job retry, cancel and discard with a search', () => {
+  test('job retry shows how many jobs a search finds, and retries them with --yes', async () => {
+    await holdfast.jobs.enqueueMany(fail, [1, 2, 3])
+    await drain(holdfast, [fail])
+    const words = ['job', 'retry', '--state', 'failed', '--kind', 'fail', '--since', '1h']
+    const plan = await run(words, env)
+    expect(plan.stderr).toContain('3 jobs can run immediately.')
+    expect(plan.stderr).toContain('  Kinds: 3 fail\n  States: 3 failed\n')
+    expect(plan.stderr).toContain('Nothing was done: retrying many jobs must be confirmed\n')
+    expect({ status: plan.status, stdout: plan.stdout }).toEqual({ status: 2, stdout: '' })
+    expect(await json([...words, '--yes'])).toEqual({ retried: expect.arrayContaining([expect.any(Number)]) })
+    expect(await json(['job', 'ls', '--state', 'ready'])).toHaveLength(3)
+    expect(await run([...words, '--yes'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: 'No job was found that can be retried.\n',
+    })
+  })
+
+  test('job retry reports the jobs whose unique key another job has', async () => {
+    await holdfast.jobs.enqueue(fail, 1, { unique: 'a' })
+    await drain(holdfast, [fail])
+    await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
+    expect(await run(['job', 'retry', '--kind', 'fail', '--yes'], env)).toMatchObject({
+      status: 3,
+      stderr: expect.stringContaining(
+        '1 job left alone: their state changed, or another job has the same unique key.\n',
+      ),
+    })
+  })
+
+  test('job cancel and job discard change the jobs that they can change', async () => {
+    const waiting = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
+    const ready = await holdfast.jobs.enqueue(mail, { to: 'bob' })
+    const failed = await holdfast.jobs.enqueue(fail, 1)
+    const dependent = await holdfast.jobs.enqueue(mail, { to: 'cy' }, { after: [failed], ifFailed: 'wait' })
+    await drain(holdfast, [fail])
+    expect(await json(['job', 'discard', '--queue', 'default', '--yes'])).toEqual({ discarded: [failed.id] })
+    expect(await holdfast.jobs.find(failed.id)).toMatchObject({ state: 'discarded' })
+    await eventually(() => holdfast.jobs.find(dependent.id)).toMatchObject({ state: 'ready' })
+    expect(await json(['job', 'cancel', '--kind', 'mail', '--reason', 'no need', '--yes'])).toEqual({
+      cancelled: [ready.id, dependent.id, waiting.id],
+    })
+    expect(await holdfast.jobs.find(ready.id)).toMatchObject({ state: 'cancelled', error: { message: 'no need' } })
+    expect((await run(['job', 'discard', String(failed.id), '--yes'], env)).status).toBe(3)
+  })
+
+  test.each([
+    [['job', 'retry'], 'Expected the IDs of jobs, or a search, got neither'],
+    [['job', 'cancel', '42', '--kind', 'mail'], 'Expected IDs of jobs or --kind, got both'],
+    [['job', 'discard', 'x'], 'Expected the ID of a job to be a whole number, got "x"'],
+  ])('%j is a usage error', async (words, complaint) => {
+    const { status, stderr } = await run(words, env)
+    expect(stderr.startsWith(`holdfast: ${complaint}`)).toBe(true)
+    expect(status).toBe(2)
+  })
+
+  test.runIf(process.platform === 'linux')('job retry asks for confirmation on a terminal', async () => {
+    await holdfast.jobs.enqueue(fail, 1)
+    await drain(holdfast, [fail])
+    const refused = startOnTerminal(['job', 'retry', '--state', 'failed'], env)
+    await refused.says(/Let these jobs run again\? \[y\/N\]/)
+    refused.type('\r')
+    expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
+    const agreed = startOnTerminal(['job', 'retry', '--state', 'failed'], env)
+    await agreed.says(/Let these jobs run again\? \[y\/N\]/)
+    agreed.type('y\r')
+    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job retried.') })
   })
 })
 

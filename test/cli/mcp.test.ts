@@ -85,7 +85,10 @@ beforeAll(async () => {
   closing.push(...opened.map((instance) => () => instance.close()))
   const [readers, operators] = await Promise.all([
     connect([], 'legacy'),
-    connect(['--rights', 'retry-job, pause-queue,resume-queue,release-name,cancel-job', '--actor', 'ada'], 'auto'),
+    connect(
+      ['--rights', 'retry-job, pause-queue,resume-queue,release-name,cancel-job,cancel-jobs', '--actor', 'ada'],
+      'auto',
+    ),
   ])
   reader = readers.client
   operator = operators.client
@@ -164,6 +167,7 @@ describe('the official client', () => {
       'resume-queue',
       'release-name',
       'cancel-job',
+      'cancel-jobs',
     ])
     for (const { annotations, inputSchema } of acts) {
       expect(annotations).toMatchObject({ readOnlyHint: false, destructiveHint: true })
@@ -243,9 +247,9 @@ describe('a question', () => {
   })
 
   test('which jobs: jobs finds jobs with a search', async () => {
-    const { jobs, hasMore } = await ask('jobs', { search: 'queue:mail state:buried' })
+    const { jobs, next } = await ask('jobs', { search: 'queue:mail state:failed' })
     expect(jobs).toMatchObject([{ id: ids.buried, kind: 'send-email', failure: 'the mailbox is full' }])
-    expect(hasMore).toBe(false)
+    expect(next).toBe(null)
   })
 
   test('which queues: queues shows pauses and workers', async () => {
@@ -372,6 +376,23 @@ describe('an act', () => {
     expect(await ask('audit')).toMatchObject({ actions: [{ visitor: 'ada', act: 'retry-job', reason }] })
   })
 
+  test('an act on many jobs shows how many jobs a search finds, and changes them without listing their IDs', async () => {
+    const many = defineJob<unknown>('many', { queue: 'many', run: () => {} })
+    await first.jobs.enqueueMany(many, [1, 2, 3])
+    const preview = await call(operator, 'cancel-jobs', { search: 'kind:many' })
+    expect(preview.document).toMatchObject({
+      done: false,
+      preview: { subject: '3 jobs', applies: true, dangerous: true },
+    })
+    const confirmed = { search: 'kind:many', confirm: true, reason: 'asked by a test' }
+    expect((await call(operator, 'cancel-jobs', confirmed)).document).toEqual({
+      done: true,
+      text: '3 jobs cancelled.',
+      count: 3,
+    })
+    expect((await call(operator, 'cancel-jobs', confirmed)).document).toMatchObject({ done: false, count: 0 })
+  })
+
   test('finds a lock by its name and a queue in the default namespace, and stores the reason of a cancellation', async () => {
     const reason = 'asked by a test'
     const resumed = await call(operator, 'resume-queue', { name: 'reports', confirm: true, reason })
@@ -461,7 +482,7 @@ describe('the process', () => {
   })
 
   test('does not start with an unknown right, and suggests the right name', async () => {
-    const server = start(['mcp', '--rights', 'retry-jobs'], { DATABASE_URL: database.url })
+    const server = start(['mcp', '--rights', 'retry-jop'], { DATABASE_URL: database.url })
     server.process.stdin!.end()
     expect(await server.ended).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining('retry-job') })
   })

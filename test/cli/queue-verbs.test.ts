@@ -112,63 +112,12 @@ describe('queue pause and queue resume', () => {
     })
   })
 
-  test('queue pause, resume and redrive refuse an unused queue and suggest a similar name', async () => {
+  test('queue pause and resume refuse an unused queue and suggest a similar name', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
     const stderr = 'There is no queue "psot": it has never been used. Did you mean "post"?\n'
-    for (const verb of ['pause', 'resume', 'redrive']) {
+    for (const verb of ['pause', 'resume']) {
       expect(await run(['queue', verb, 'psot'], env)).toEqual({ status: 3, stdout: '', stderr })
     }
     expect(await json(['queue', 'ls'])).toMatchObject([{ name: 'post', pausedAt: null }])
-  })
-})
-
-describe('queue redrive', () => {
-  test('queue redrive without a terminal and without --yes shows its plan and refuses', async () => {
-    await holdfast.jobs.enqueueMany(fail, [1, 2])
-    await drain(holdfast, [fail])
-    const { status, stdout, stderr } = await run(['queue', 'redrive', 'post'], env)
-    expect(stderr).toContain('Lets 2 buried jobs in "post" run again')
-    expect(stderr).toMatch(
-      /\nholdfast: Nothing was done: redriving a queue must be confirmed\nAdd --yes to confirm without a terminal\.\n$/,
-    )
-    expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
-    expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 0, buried: 2 }])
-  })
-
-  test('queue redrive --yes makes buried jobs ready, and exits with 3 if there are none', async () => {
-    await holdfast.jobs.enqueueMany(fail, [1, 2])
-    await drain(holdfast, [fail])
-    expect(await json(['queue', 'redrive', 'post', '--yes'])).toEqual({ redriven: 2 })
-    expect(await json(['queue', 'ls'])).toMatchObject([{ ready: 2, buried: 0 }])
-    expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toEqual({
-      status: 3,
-      stdout: '',
-      stderr: 'The queue "post" has no buried jobs.\n',
-    })
-  })
-
-  test('queue redrive reports that other jobs have the unique keys of all buried jobs', async () => {
-    await holdfast.jobs.enqueue(fail, 1, { unique: 'a' })
-    await drain(holdfast, [fail])
-    await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
-    expect(await run(['queue', 'redrive', 'post', '--yes'], env)).toMatchObject({
-      status: 3,
-      stderr: expect.stringMatching(
-        /\nNo job in "post" could be redriven, because other jobs have the same unique keys\.\n$/,
-      ),
-    })
-  })
-
-  test.runIf(process.platform === 'linux')('queue redrive asks for confirmation on a terminal', async () => {
-    await holdfast.jobs.enqueue(fail, 1)
-    await drain(holdfast, [fail])
-    const refused = startOnTerminal(['queue', 'redrive', 'post'], env)
-    await refused.says(/Let these jobs run again\? \[y\/N\]/)
-    refused.type('\r')
-    expect(await refused.ended).toMatchObject({ status: 1, stdout: expect.stringContaining('Nothing was done.') })
-    const agreed = startOnTerminal(['queue', 'redrive', 'post'], env)
-    await agreed.says(/Let these jobs run again\? \[y\/N\]/)
-    agreed.type('y\r')
-    expect(await agreed.ended).toMatchObject({ status: 0, stdout: expect.stringContaining('1 job in "post" can run') })
   })
 })

@@ -21,7 +21,7 @@ describe('help', () => {
     [['work', '--help']],
     [['job', '--help']],
     [['job', 'add', '--help']],
-    [['queue', 'redrive', '--help']],
+    [['job', 'retry', '--help']],
     [['migrate', '--help']],
     [['help', 'graph']],
   ])('%j prints help that starts with examples to stdout', async (args) => {

@@ -75,12 +75,16 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
   expect((await idsOf('lane:shop:7')).sort()).toEqual(inLane.map(({ id }) => id))
   expect(await idsOf('meta.requestId:r-1')).toEqual([failed.id])
   expect(await idsOf('meta.tags:billing')).toEqual([later.id])
-  expect(await idsOf('waits:lane')).toEqual([inLane[1]!.id])
-  expect(await idsOf('waits:jobs')).toEqual([second.id])
+  expect(await idsOf('state:in-lane')).toEqual([inLane[1]!.id])
+  expect(await idsOf('state:blocked')).toEqual([second.id])
+  expect(await idsOf('state:scheduled')).toEqual([later.id])
+  expect(await idsOf('error:"SMTP said"')).toEqual([failed.id])
+  expect(await idsOf('smtp since:1h')).toEqual([failed.id])
+  expect(await idsOf('smtp until:1h')).toEqual([])
   expect(await idsOf('state:running kind:hold')).toEqual([held.id])
   expect(await idsOf(String(finished.id))).toEqual([finished.id])
   expect(await idsOf('queue:nowhere')).toEqual([])
-  expect(await idsOf('state:burried')).toContain('Expected state to be one of ready')
+  expect(await idsOf('state:buried')).toContain('Expected state to be one of running, ready')
 
   const buried = (await get(`job?id=${failed.id}`)).data.job
   expect(buried).toMatchObject({
@@ -121,18 +125,24 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
     done: true,
     text: '"mail" was already paused. 2 running jobs will run to completion.',
   })
-  const { consequence } = await post('redrive-queue', of, true)
+  const search = { search: 'state:failed queue:mail', namespace: 'shop' }
+  const { consequence } = await post('retry-jobs', search, true)
   expect(consequence).toMatchObject({
+    subject: '1 job',
     dangerous: true,
     facts: [
-      ['Buried', '1'],
-      ['Ready before them', '0'],
-      ['Workers', '1'],
+      ['Kinds', '1 fail'],
+      ['States', '1 failed'],
+      ['Oldest change', expect.stringContaining('ago')],
+      ['Newest change', expect.stringContaining('ago')],
     ],
   })
-  expect(consequence.text).toContain('The queue is paused')
-  expect((await post('redrive-queue', of)).outcome).toEqual({ done: true, text: '1 job in "mail" can run again.' })
-  expect((await post('redrive-queue', of)).outcome.done).toBe(false)
+  expect((await post('retry-jobs', search)).outcome).toEqual({ done: true, text: '1 job retried.', count: 1 })
+  expect((await post('retry-jobs', search)).outcome.done).toBe(false)
+  expect((await post('discard-jobs', { search: 'state:done' }, true)).consequence).toMatchObject({
+    applies: false,
+    text: 'Jobs that are done cannot be discarded.',
+  })
   expect((await get(`job?id=${failed.id}`)).data.job).toMatchObject({ state: 'ready', waitsFor: { reason: 'pause' } })
   expect((await post('cancel-job', { id: failed.id }, true)).consequence.text).toContain('will not run')
   expect((await post('cancel-job', { id: failed.id })).outcome.text).toBe(`Cancelled job ${failed.id}.`)
@@ -153,7 +163,7 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
     text: `Job ${finished.id} is already done.`,
   })
   const audit = await sql<{ act: string }>(url, 'select act from holdfast.audit where outcome is not null order by id')
-  expect(audit.map(({ act }) => act)).toContain('redrive-queue')
+  expect(audit.map(({ act }) => act)).toContain('retry-jobs')
   end.open()
 })
 
@@ -245,31 +255,32 @@ test('views of 60,000 ended jobs stay short, and show how many rows they have se
   const get = async (path: string): Promise<Any> =>
     ((await (await fetch(`${base}/api/view/${path}`)).json()) as Any).data
   expect((await get('queues')).rows).toMatchObject([{ name: 'post', buried: 10_001 }])
-  expect(await get('jobs?search=state:buried')).toMatchObject({
-    rows: { length: 200 },
-    hasMore: true,
-    searchedRows: null,
-  })
-  expect(await get('jobs?search=state:buried+input.user:59998')).toMatchObject({
+  const first = await get('jobs?search=state:failed')
+  expect(first).toMatchObject({ rows: { length: 100 }, next: expect.stringMatching(/^failed:/), searchedRows: null })
+  const second = await get(`jobs?${new URLSearchParams({ search: 'state:failed', after: first.next })}`)
+  expect(second.rows[0].id).toBe(first.rows.at(-1).id - 2)
+  expect(await get('jobs?search=state:failed+input.user:59998')).toMatchObject({
     rows: [{ id: 59_998 }],
     searchedRows: 5_000,
   })
-  expect(await get('jobs?search=state:buried+input.user:102')).toMatchObject({
-    rows: [],
-    hasMore: false,
-    searchedRows: 5_000,
-  })
+  // The next page continues the search.
+  let page = await get('jobs?search=state:failed+input.user:40002')
+  expect(page).toMatchObject({ rows: [], searchedRows: 5_000 })
+  page = await get(`jobs?${new URLSearchParams({ search: 'state:failed input.user:40002', after: page.next })}`)
+  expect(page).toMatchObject({ rows: [{ id: 40_002 }], searchedRows: 5_000 })
   expect(await get('jobs?search=state:done+kind:other')).toMatchObject({ rows: [], searchedRows: 20_000 })
-  const of = { namespace: 'default', name: 'post' }
+  // An act on many jobs stops after a few seconds, and continues with the parameters that it returned.
   const headers = { 'content-type': 'application/json' }
-  const redrive = { method: 'POST', headers, body: JSON.stringify({ params: of }) }
-  const { outcome } = (await (await fetch(`${base}/api/act/redrive-queue`, redrive)).json()) as Any
-  expect(outcome.done).toBe(true)
-  const left = Number(
-    (await sql<{ n: string }>(url, `select count(*) as n from holdfast.job_stopped where state = 'buried'`))[0]!.n,
-  )
-  expect(left).toBeLessThan(many / 2)
-  if (left > 0) expect(outcome.text).toContain('Redrive the queue again')
+  const discard = async (next: object): Promise<Any> => {
+    const body = JSON.stringify({ params: { search: 'state:failed', ...next }, reason: 'a test' })
+    return ((await (await fetch(`${base}/api/act/discard-jobs`, { method: 'POST', headers, body })).json()) as Any)
+      .outcome
+  }
+  let outcome = await discard({})
+  let all = outcome.count
+  for (; outcome.next; all += outcome.count) outcome = await discard(outcome.next)
+  expect(all).toBe(many / 2 - 49)
+  expect((await get('queues')).rows).toMatchObject([{ buried: 0, discarded: 10_001 }])
 })
 
 test('the graph names a job that has ended as a blocker only while others wait for its retry', {

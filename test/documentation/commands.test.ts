@@ -74,8 +74,9 @@ const commands: Record<string, RegExp | Expected> = {
   },
 
   'holdfast job ls': /^42\t.*send-email/m,
-  'holdfast job ls --state buried': /bounce.*buried|buried.*bounce/,
-  'holdfast job ls --queue mail --state buried': /bounce.*buried|buried.*bounce/,
+  'holdfast job ls --state failed': /bounce.*failed|failed.*bounce/,
+  'holdfast job ls --queue mail --state failed --since 1h': /bounce.*failed|failed.*bounce/,
+  "holdfast job ls --error 'upstream said 503'": /No jobs found/,
   'holdfast job ls --limit 500 --jsonl': /^\{.*"id":42,.*\}$/m,
   'holdfast job show 42': /^kind\tsend-email$/m,
   'holdfast job show 42 --json': /"kind": "send-email"/,
@@ -94,12 +95,20 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job cancel 42': /^Cancelled job 42\.$/m,
   'holdfast job retry 42': /^Job 42 can run now\.$/m,
   "holdfast job cancel 42 43 --reason 'the order was withdrawn'": /^Cancelled job 42\.\nCancelled job 43\.$/m,
-  'holdfast job retry 42 43 44': /^Job 42 can run now\.\nJob 43 can run now\.\nJob 44 can run now\.$/m,
+  'holdfast job retry 42 43': /^Job 42 can run now\.\nJob 43 can run now\.$/m,
+  'holdfast job retry --state failed --kind send-email --since 1h': {
+    status: 3,
+    output: /^No job was found that can be retried\.$/m,
+  },
+  'holdfast job cancel --kind send-email --state scheduled': /^\d+ jobs? cancelled|^No job can be cancelled/m,
+  'holdfast job discard 42': { status: 3, output: /^No job was found that can be discarded\.$/m },
+  'holdfast job discard --kind send-email --until 7d': {
+    status: 3,
+    output: /^No job was found that can be discarded\.$/m,
+  },
 
   'holdfast queue ls': /^mail\tdefault\t/m,
   'holdfast queue ls --namespace billing --json': /"name": "mail"/,
-  'holdfast queue redrive mail': /^\d+ jobs? in "mail" can run again\.$/m,
-  'holdfast queue redrive --yes mail': { given: ({ bury }) => bury(), output: /job/ },
   'holdfast queue pause mail': /paused/i,
   'holdfast queue resume mail': /resumed/i,
 

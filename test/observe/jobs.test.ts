@@ -1,8 +1,9 @@
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
-import type { JobSearch } from '../../src/search/index.js'
+import { type JobSearch, readJobSearch } from '../../src/search/index.js'
 import { drain, enqueued } from '../../src/testing/index.js'
 import { gate, work } from '../jobs/fixture.js'
 import { insertDone } from '../setup/done-jobs.js'
@@ -108,6 +109,117 @@ test('a queue whose name is not recorded is shown with its key', async () => {
     expect(await observer.jobs.queues({ namespace: 'default' })).toEqual({ rows: [], count: 0 })
   })
 })
+
+test('the pages of a search contain each job once, in the same order as one long page', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const { opened, open: end } = gate()
+  const hold = defineJob('hold', { queue: 'hold', run: () => opened })
+  const fail = defineJob<unknown>('fail', {
+    queue: 'post',
+    retry: { attempts: 1 },
+    run: () => Promise.reject(new Error('Upstream said 503')),
+  })
+  await holdfast.jobs.enqueueMany(fail, [1, 2, 3])
+  await holdfast.jobs.enqueueMany(mail, [1, 2, 3])
+  await drain(holdfast, [mail, fail])
+  const worker = work(holdfast, [hold], { concurrency: 3 })
+  for (let i = 0; i < 3; i++) await holdfast.jobs.enqueue(hold, null)
+  await until('the jobs run', () => worker.running === 3)
+  for (let i = 0; i < 7; i++) {
+    await holdfast.jobs.enqueue(mail, i, { priority: (i % 3) - 1 })
+    await holdfast.jobs.enqueue(defineJob<unknown>('other', { queue: 'other', run: () => {} }), i)
+    await holdfast.jobs.enqueue(mail, i, { delay: i % 2 === 0 ? '1h' : '2h' })
+  }
+  const { id: cancelled } = await holdfast.jobs.enqueue(mail, 1, { delay: '1h' })
+  await holdfast.jobs.cancel(cancelled)
+  await observe(url, async ({ jobs }) => {
+    const all = await jobs.search({}, { limit: 100 })
+    expect(all).toMatchObject({ rows: { length: 31 }, next: null, searchedRows: null })
+    const states = [...new Set(all.rows.map(({ state }) => state))]
+    expect(states).toEqual(['running', 'buried', 'ready', 'waiting', 'cancelled', 'done'])
+    for (const limit of [1, 2, 5]) {
+      const paged: number[] = []
+      let after: string | undefined
+      do {
+        const page = await jobs.search({}, { limit, after })
+        expect(page.rows.length).toBeLessThanOrEqual(limit)
+        paged.push(...page.rows.map(({ id }) => id))
+        after = page.next ?? undefined
+      } while (after !== undefined)
+      expect(paged).toEqual(all.rows.map(({ id }) => id))
+    }
+    const count = async (text: string) => (await jobs.matching(readJobSearch(text), { limit: 100 })).rows.length
+    expect(await count('error:"upstream SAID"')).toBe(3)
+    expect(await count('503')).toBe(3)
+    expect(await count('error:504')).toBe(0)
+    expect(await count('oth')).toBe(7)
+    expect(await count(`id:${cancelled},${all.rows[0]!.id}`)).toBe(2)
+    expect(await count(`${cancelled}`)).toBe(1)
+    expect(await count('since:1h')).toBe(31)
+    expect(await count('until:1h')).toBe(0)
+  })
+  end()
+})
+
+test('a search by input finds the same jobs through the indexes on inputs as without them', async () => {
+  const url = await databaseUrl()
+  const { jobs } = await open({ url })
+  const inputs = [
+    { user: 42, tags: ['a', 'b'] },
+    { user: '42', list: [{ name: 'Ann' }] },
+    { user: 7, list: { 0: { name: 'Ann' } } },
+    { user: [42, 43], ok: true },
+    { text: 'nul \0' },
+    'plain',
+    null,
+  ]
+  await jobs.enqueueMany(mail, inputs)
+  const { id } = await jobs.enqueue(mail, { user: 42 }, { delay: '1h' })
+  const searches = [
+    'input.user:42',
+    'input.user:43',
+    'input.list.0.name:Ann',
+    'input.tags:b',
+    'input.ok:true',
+    'input:plain',
+    'input.user:null',
+  ]
+  await observe(url, async (observer) => {
+    const find = () =>
+      Promise.all(
+        searches.map(async (text) =>
+          (await found(observer, readJobSearch(text))).map((job) => job.id).sort((a, b) => a - b),
+        ),
+      )
+    const before = await find()
+    expect(before[0]).toHaveLength(4)
+    expect(before[0]!.at(-1)).toBe(id)
+    for (const statement of inputIndexes) await sql(url, statement)
+    expect(await find()).toEqual(before)
+    await sql(
+      url,
+      `insert into holdfast.waiting (id, queue, priority, kind, payload, run_at)
+      select 1000000 + i, holdfast.lock_key('default', 'queue/post'), 0, 'mail', json_build_object('user', i), now() + interval '1 day'
+      from generate_series(1000, 9000) as i`,
+    )
+    expect(await observer.jobs.search(readJobSearch('input.user:8999'))).toMatchObject({
+      rows: { length: 1 },
+      searchedRows: null,
+    })
+    expect(await observer.jobs.search(readJobSearch('input.user:none'))).toEqual({
+      rows: [],
+      next: null,
+      searchedRows: null,
+    })
+  })
+})
+
+/** The statements in the guide that create the indexes on inputs. */
+const inputIndexes = /create index job_input [^;]*;[^`]*/
+  .exec(readFileSync(new URL('../../docs/guides/dashboard.md', import.meta.url), 'utf8'))![0]
+  .split(';')
+  .filter((statement) => statement.trim() !== '')
 
 /** Returns the number of rows of jobs that `look` reads, through scans of any kind. */
 async function rowsRead(url: string, look: (observer: Observer) => Promise<void>): Promise<number> {

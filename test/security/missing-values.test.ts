@@ -136,7 +136,7 @@ describe('the command line', () => {
     [['delivery', 'show', 'k', '--namespace', bad]],
     [['queue', 'pause', bad]],
     [['queue', 'resume', bad]],
-    [['queue', 'redrive', bad, '--yes']],
+    [['job', 'retry', '--queue', bad, '--yes']],
     [['schedule', 'show', bad]],
     [['schedule', 'run', bad]],
     [['job', 'add', bad, 'kind']],

@@ -1,30 +1,40 @@
 import { expect, test } from 'vitest'
 import { UsageError } from '../../src/base/index.js'
-import { readJobSearch, readSearch, writeSearchValue } from '../../src/search/index.js'
+import { readJobSearch, readSearch, searchStateOf, writeSearchValue } from '../../src/search/index.js'
 
-const nothing = { ids: [], queues: [], kinds: [], lanes: [], waits: [], input: [], meta: [], onlyFailed: [] }
+const nothing = {
+  ids: [],
+  queues: [],
+  kinds: [],
+  lanes: [],
+  waits: [],
+  errors: [],
+  words: [],
+  input: [],
+  meta: [],
+  since: null,
+  until: null,
+}
 const every = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried']
 
 test.each([
   ['', {}],
   ['  \n ', {}],
-  ['17', { ids: [17] }],
-  ['id:17 18', { ids: [17, 18] }],
+  ['17', { words: ['17'] }],
+  ['Timeout 503', { words: ['timeout', '503'] }],
+  ['"a:b c"', { words: ['a:b c'] }],
+  ['id:17,18 id:19', { ids: [17, 18, 19] }],
   ['queue:mail queue:sms', { queues: ['mail', 'sms'] }],
+  ['error:"Upstream said 503"', { errors: ['upstream said 503'] }],
+  ['since:1h until:2030-01-31T18:00Z', { since: 3_600_000, until: new Date('2030-01-31T18:00Z') }],
+  ['since:2030-01-31', { since: new Date('2030-01-31') }],
   ['lane:shop:7', { lanes: ['shop:7'] }],
   ['kind:"send email"', { kinds: ['send email'] }],
   ['kind:"say \\"so\\" \\\\ "', { kinds: ['say "so" \\ '] }],
   ['kind:it"s', { kinds: ['it"s'] }],
-  ['state:buried state:ready', { states: ['ready', 'buried'] }],
-  [
-    'state:failed',
-    { states: ['ready', 'running', 'waiting', 'buried'], onlyFailed: ['ready', 'running', 'waiting', 'buried'] },
-  ],
-  [
-    'state:failed state:ready state:done',
-    { states: ['ready', 'running', 'waiting', 'done', 'buried'], onlyFailed: ['running', 'waiting', 'buried'] },
-  ],
-  ['waits:lane', { waits: ['lane'], states: ['waiting'] }],
+  ['state:failed state:ready', { states: ['ready', 'buried'] }],
+  ['state:in-lane state:retrying', { states: ['waiting'], waits: ['lane', 'attempt'] }],
+  ['state:waiting state:retrying', { states: ['waiting'] }],
   [
     'input.user:42 input.a.0:"x y" input:null',
     {
@@ -42,28 +52,22 @@ test.each([
 })
 
 test.each([
-  ['mail', 'Expected a job number, or a keyword such as kind:, got "mail"', 'For example, kind:mail'],
-  ['0', 'Expected a job number, or a keyword such as kind:, got "0"', undefined],
   ['id:x', 'Expected id to be a job number, got "x"', undefined],
-  ['17 state:done', 'Expected a job number without other search terms', 'For example, 17'],
-  ['queue:', 'Expected a value after "queue:", got nothing', 'For example, queue:mail'],
-  ['state:burried', 'Expected state to be one of ready, ', 'Did you mean state:buried?'],
+  ['id:17,0', 'Expected id to be a job number, got "0"', undefined],
+  ['queue:', 'Expected a value after "queue:", got nothing', undefined],
+  ['state:faild', 'Expected state to be one of running, ready, ', 'Did you mean state:failed?'],
+  ['since:yesterday', 'Expected since to be a duration or a time with a time zone', 'For example, since:1h'],
+  ['until:2030-01-31T18:00', 'Expected until to be a duration or a time with a time zone', undefined],
   [
-    'stat:buried',
-    'Expected one of queue, state, kind, lane, waits, input, meta, id before the colon, got "stat"',
+    'stat:failed',
+    'Expected one of queue, state, kind, error, since, until, lane, input, meta, id before the colon, got "stat"',
     'Did you mean state:?',
   ],
-  ['shop:7', 'before the colon, got "shop"', 'A value that contains a colon'],
-  ['waits:money', 'Expected waits to be one of time, attempt, lane, jobs, got "money"', undefined],
-  [
-    'waits:lane state:done',
-    'Expected state:waiting together with waits:, got state:done',
-    'The keyword waits: matches only jobs in the state "waiting"',
-  ],
+  ['shop:7', 'before the colon, got "shop"', 'quote it: "shop:…"'],
   ['input..a:1', 'Expected a path such as input.user.id or meta.tags, got "input..a"', undefined],
   ['meta.:1', 'Expected a path such as input.user.id or meta.tags, got "meta."', undefined],
   ['kind:"send', 'Expected a closing quote after "send, got the end of the search text', undefined],
-  ['x'.repeat(2_000), 'Expected a search text of at most 1000 characters, got 2000', undefined],
+  ['x'.repeat(2_001), 'Expected a search text of at most 2000 characters, got 2001', undefined],
   ['id:1 '.repeat(21), 'Expected at most 20 search terms, got 21', undefined],
 ])('readJobSearch refuses %j with an explanation', (text, message, hint) => {
   try {
@@ -80,4 +84,10 @@ test('readSearch returns the value that writeSearchValue wrote, also with specia
   for (const value of ['mail', 'a b', 'it"s', '\\', 'x:"y" \\z', '', '"', 'ünï\u202e', '<script>']) {
     expect(readSearch(`kind:${writeSearchValue(value)} 1`)).toMatchObject([{ word: 'kind', value }, { value: '1' }])
   }
+})
+
+test('searchStateOf returns the most specific word for a state', () => {
+  expect(searchStateOf({ state: 'waiting', waits: 'attempt' })).toBe('retrying')
+  expect(searchStateOf({ state: 'waiting', waits: null })).toBe('waiting')
+  expect(searchStateOf({ state: 'buried', waits: null })).toBe('failed')
 })

@@ -11,14 +11,14 @@ type Queue = ViewData<'queues'>['rows'][number]
 /** Largest count that is shown exactly. Larger counts are shown as this number with a plus sign. */
 const maxCounted = 10_000
 
-interface Count {
+export interface JobCount {
   readonly jobs: number
   /** Whether there are more jobs than `jobs`. */
   readonly isMore: boolean
 }
 
 export interface Flow {
-  readonly counts: Readonly<Record<CountedState, Count>>
+  readonly counts: Readonly<Record<CountedState, JobCount>>
   /** Jobs per minute. */
   readonly rates: Queue['perMinute']
 }
@@ -38,7 +38,7 @@ const ratedEvents = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'disc
 type CountedState = (typeof countedStates)[number]
 
 /** Returns a count for display. The database stops counting at one job above the limit. */
-export function countOf(jobs: number): Count {
+export function countOf(jobs: number): JobCount {
   return { jobs: Math.min(maxCounted, jobs), isMore: jobs > maxCounted }
 }
 
@@ -49,16 +49,16 @@ export function flowOf(queues: readonly Queue[]): Flow {
   return { counts: Object.fromEntries(counts), rates: Object.fromEntries(rates) }
 }
 
-function total(counts: readonly Count[]): Count {
+export function total(counts: readonly JobCount[]): JobCount {
   return { jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0), isMore: counts.some(({ isMore }) => isMore) }
 }
 
-export function formatJobs({ jobs, isMore }: Count): string {
+export function formatJobs({ jobs, isMore }: JobCount): string {
   return `${formatNumber(jobs)}${isMore ? '+' : ''}`
 }
 
 /** Returns a count that fits into a box of the drawing, such as `9,999` or `50k+`. */
-function formatShort({ jobs, isMore }: Count): string {
+function formatShort({ jobs, isMore }: JobCount): string {
   if (jobs < maxCounted) return formatJobs({ jobs, isMore })
   return `${formatNumber(Math.floor(jobs / 1_000))}k${isMore ? '+' : ''}`
 }
@@ -198,8 +198,8 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
           isSome={waiting.some(({ jobs }) => jobs > 0)}
         />
         <g transform={`translate(${boxes.waiting.x} ${boxes.waiting.y})`}>
-          {waitReasons.map(({ state, wait, text }, at) => (
-            <a key={state} href={search(`waits:${wait}`)} font-size="12">
+          {waitReasons.map(({ state, word, text }, at) => (
+            <a key={state} href={search(`state:${word}`)} font-size="12">
               <rect x="6" y={52 + at * 19} width={boxes.waiting.w - 12} height="19" rx="3" fill="transparent" />
               <text x="12" y={66 + at * 19}>
                 {text}
@@ -215,12 +215,12 @@ export function JobFlow({ flow }: { readonly flow: Flow }) {
   )
 }
 
-/** Reasons why jobs wait. Each reason has a counted state, a value for `waits:` in the search, and a label. */
+/** Reasons why jobs wait. Each reason has a counted state, a word for the search, and a label. */
 export const waitReasons = [
-  { state: 'scheduled', wait: 'time', text: 'scheduled' },
-  { state: 'retrying', wait: 'attempt', text: 'retrying' },
-  { state: 'parked', wait: 'lane', text: 'in a lane' },
-  { state: 'blocked', wait: 'jobs', text: 'blocked' },
+  { state: 'scheduled', word: 'scheduled', text: 'scheduled' },
+  { state: 'retrying', word: 'retrying', text: 'retrying' },
+  { state: 'parked', word: 'in-lane', text: 'in a lane' },
+  { state: 'blocked', word: 'blocked', text: 'blocked' },
 ] as const
 
 interface NodeProps {

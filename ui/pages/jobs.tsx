@@ -1,5 +1,6 @@
 import './jobs/jobs.css'
 import { useRef, useState } from 'preact/hooks'
+import { readJobSearch, searchStateOf, writeSearchTerm } from '../../src/search/index.js'
 import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
 import { countOf, flowOf, formatJobs, formatRate, JobFlow, waitReasons } from '../graphics/job-flow.js'
@@ -11,34 +12,36 @@ import { OwnerMark } from '../parts/instance-mark.js'
 import { Name, QueueName } from '../parts/name.js'
 import { Page } from '../parts/page.js'
 import { Empty, Panel } from '../parts/panel.js'
-import { State } from '../parts/state.js'
-import { Table, TablePanel } from '../parts/table.js'
+import { State, wordOf } from '../parts/state.js'
+import { Pager, Table, TablePanel } from '../parts/table.js'
 import { Ago, Elapsed, None } from '../parts/time.js'
-import { setParams, useParams } from '../routes.js'
+import { hrefOf, setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
 import { Enqueue } from './jobs/enqueue.js'
 import { OneJob } from './jobs/one-job.js'
 import { JobSearch, parseMistake } from './jobs/search.js'
+import { countInStates, StateTabs } from './jobs/state-tabs.js'
 
 type Queues = ViewData<'queues'>
 type Queue = Queues['rows'][number]
 type JobResult = ViewData<'jobs'>['rows'][number]
 
 export function Jobs() {
-  const { namespace, search = '', id } = useParams<'jobs'>()
+  const { namespace, search = '', id, after } = useParams<'jobs'>()
   // While the search text is invalid, the page keeps the last valid search's results.
   const good = useRef('')
-  if (!parseMistake(search)) good.current = search
+  const isMistaken = parseMistake(search) !== undefined
+  if (!isMistaken) good.current = search
   const queues = useView('queues', { namespace })
-  const jobs = useView('jobs', { namespace, search: good.current })
+  const found = useView('jobs', { namespace, search: good.current, after })
+  const jobs = isMistaken ? { ...found, stale: true } : found
   const kinds = [...new Set(jobs.data?.rows.map(({ kind }) => kind))].sort()
-  const isSearched = good.current !== ''
-  const list = <JobList key="list" live={jobs} isSearched={isSearched} opened={id} />
+  const rows = queues.data?.rows ?? []
   return (
     <Page
       tools={
         <>
-          <JobSearch queues={queues.data?.rows.flatMap(({ name }) => name ?? []) ?? []} kinds={kinds} />
+          <JobSearch queues={rows.flatMap(({ name }) => name ?? [])} kinds={kinds} />
           <Enqueue
             label="Enqueue a job"
             given={{ namespace: namespace ?? 'default', queue: '', kind: '', input: '{}' }}
@@ -47,18 +50,25 @@ export function Jobs() {
       }
     >
       {id && <OneJob key={id} id={id} />}
-      {isSearched && list}
-      <div class="jobs-graphics stack">
-        <FlowPanel live={queues} />
-        <LatencyPanel namespace={namespace} />
-      </div>
+      <JobList
+        key={`${good.current} ${after}`}
+        live={jobs}
+        queues={rows}
+        search={good.current}
+        namespace={namespace}
+        after={after}
+        opened={id}
+      />
       <QueueList live={queues} />
-      {!isSearched && list}
+      <LatencyPanel namespace={namespace} />
+      <FlowPanel live={queues} />
     </Page>
   )
 }
 
+/** Drawing of the states. It is folded, because it explains the states to newcomers. */
 function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
+  const [isOpen, setOpen] = useState(false)
   const flow = flowOf(live.data?.rows ?? [])
   const { counts, rates } = flow
   const row = (state: string, jobs: string, rate: number | null) => ({ state, jobs, rate })
@@ -71,7 +81,7 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
     row('running', formatJobs(counts.running), null),
     row('done', '', rates.done),
     ...(['buried', 'cancelled', 'discarded'] as const).map((state) =>
-      row(state, formatJobs(counts[state]), rates[state]),
+      row(wordOf(state), formatJobs(counts[state]), rates[state]),
     ),
   ]
   return (
@@ -96,8 +106,13 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
           empty={null}
         />
       }
+      tools={
+        <button type="button" class="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {isOpen ? 'Hide' : 'Show'}
+        </button>
+      }
     >
-      <JobFlow flow={flow} />
+      {isOpen && <JobFlow flow={flow} />}
     </Panel>
   )
 }
@@ -207,9 +222,18 @@ function QueueList({ live }: { readonly live: LiveView<Queues> }) {
         },
         { title: 'Workers', number: ({ workers }) => workers, cell: ({ workers }) => workers || <None />, spare: 2 },
         {
-          title: 'Buried',
+          title: 'Failed',
           number: ({ buried }) => buried,
-          cell: ({ buried }) => (buried > 0 ? <State word={formatJobs(countOf(buried))} tone="bad" /> : <None />),
+          cell: ({ name, buried }) =>
+            buried === 0 ? (
+              <None />
+            ) : name === null ? (
+              <State word={formatJobs(countOf(buried))} tone="bad" />
+            ) : (
+              <a href={hrefOf('jobs', { search: failedIn(name) })}>
+                <State word={formatJobs(countOf(buried))} tone="bad" />
+              </a>
+            ),
         },
         { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
       ]}
@@ -218,7 +242,12 @@ function QueueList({ live }: { readonly live: LiveView<Queues> }) {
         namespace !== null && (
           <>
             {buried > 0 && (
-              <Act act="redrive-queue" params={{ namespace, name }} label="Redrive" subject={`queue ${name}`} />
+              <Act
+                act="retry-jobs"
+                params={{ search: failedIn(name), namespace }}
+                label="Retry failed"
+                subject={`queue ${name}`}
+              />
             )}
             <PauseOrResume
               of="queue"
@@ -238,26 +267,34 @@ function QueueList({ live }: { readonly live: LiveView<Queues> }) {
   )
 }
 
+const failedIn = (queue: string) => `state:failed ${writeSearchTerm('queue', queue)}`
+
 interface JobListProps {
   readonly live: LiveView<ViewData<'jobs'>>
-  readonly isSearched: boolean
+  readonly queues: Queues['rows']
+  /** A valid search. */
+  readonly search: string
+  readonly namespace: string | undefined
+  /** Place in the search after which the page starts. */
+  readonly after: string | undefined
   readonly opened: string | undefined
 }
 
-function JobList({ live, isSearched, opened }: JobListProps) {
-  const { rows = [], hasMore, searchedRows } = live.data ?? {}
-  const caption = hasMore
-    ? `Showing only the first ${rows.length} jobs, in this order: running, ready, waiting, ended (newest first).`
-    : searchedRows
-      ? `The search covers only ${formatNumber(searchedRows)} jobs in each state (the newest of the finished jobs). There may be more results.`
-      : undefined
+function JobList({ live, queues, search, namespace, after, opened }: JobListProps) {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
+  const { rows = [], next = null, searchedRows } = live.data ?? {}
+  const isSearched = search !== ''
+  const isComplete = next === null && !after
   return (
     <TablePanel
       title="Jobs"
       live={live}
-      count={hasMore || searchedRows ? undefined : live.data && rows.length}
-      description={caption}
+      count={isComplete ? live.data && rows.length : undefined}
+      description={searchedRows ? <Searched rows={searchedRows} search={search} queues={queues} /> : undefined}
+      tools={<BulkActs rows={rows} selected={selected} search={search} namespace={namespace} />}
+      head={<StateTabs search={search} queues={queues} />}
       rows={rows}
+      selection={{ keys: selected, onChange: setSelected }}
       keyOf={({ id }) => String(id)}
       opened={opened}
       onOpen={({ id }) => setParams({ id: String(id) }, 'push')}
@@ -287,10 +324,10 @@ function JobList({ live, isSearched, opened }: JobListProps) {
         { title: 'Namespace', cell: ({ namespace }) => <bdi>{namespace ?? <None />}</bdi>, spare: 1 },
       ]}
       empty={
-        isSearched ? (
-          <Empty title="No job found.">
+        isSearched || after ? (
+          <Empty title={after ? 'No more jobs.' : 'No job found.'}>
             {searchedRows
-              ? 'The search did not cover all jobs. Narrow the search.'
+              ? 'The search did not cover all jobs. The next page continues the search.'
               : 'By default, finished jobs are deleted after 7 days.'}
           </Empty>
         ) : (
@@ -299,15 +336,79 @@ function JobList({ live, isSearched, opened }: JobListProps) {
           </Empty>
         )
       }
-    />
+    >
+      <Pager next={next} after={after} />
+    </TablePanel>
   )
 }
 
-function StateCell({ job: { state, paused, waits: what, cancelling } }: { readonly job: JobResult }) {
-  if (cancelling !== null) return <State word="stopping" tone="warn" />
-  if (paused) return <State word="paused" />
-  const reason = state === 'waiting' && waitReasons.find(({ wait }) => wait === what)
-  return reason ? <State word={reason.text} tone="wait" /> : <State word={state} />
+interface SearchedProps {
+  readonly rows: number
+  readonly search: string
+  readonly queues: Queues['rows']
+}
+
+/** Tells how much of the jobs a page of a search has covered. */
+function Searched({ rows, search, queues }: SearchedProps) {
+  const wanted = readJobSearch(search).queues
+  const all = countInStates(
+    search,
+    queues.filter(({ name }) => wanted.length === 0 || (name !== null && wanted.includes(name))),
+  )
+  const ofAll = all && all.jobs > rows ? ` of ${formatJobs(all)}` : ''
+  return (
+    <>
+      This page covers {formatNumber(rows)}
+      {ofAll} jobs, because this search has no index. The next page continues the search. Narrow the search by queue or
+      state to cover more.
+    </>
+  )
+}
+
+const manyActs = [
+  { act: 'retry-jobs', label: 'Retry', states: ['waiting', 'buried', 'cancelled', 'discarded'] },
+  { act: 'cancel-jobs', label: 'Cancel', states: ['running', 'ready', 'waiting'] },
+  { act: 'discard-jobs', label: 'Discard', states: ['buried'] },
+] as const
+
+interface BulkActsProps {
+  readonly rows: readonly JobResult[]
+  readonly selected: ReadonlySet<string>
+  readonly search: string
+  readonly namespace: string | undefined
+}
+
+/** Buttons for the selected jobs or, if none is selected, for all jobs that the search finds. */
+function BulkActs({ rows, selected, search, namespace }: BulkActsProps) {
+  const chosen = rows.filter(({ id }) => selected.has(String(id)))
+  // Without a search, a button would change all jobs.
+  if (chosen.length === 0 && search === '') return null
+  const text = chosen.length > 0 ? `id:${chosen.map(({ id }) => id).join(',')}` : search
+  const which = chosen.length > 0 ? 'selected' : 'all'
+  const states = new Set<string>((chosen.length > 0 ? chosen : rows).map(({ state }) => state))
+  return (
+    <div class="row">
+      {manyActs
+        .filter((one) => one.states.some((state) => states.has(state)))
+        .map(({ act, label }) => (
+          <Act
+            key={`${act} ${text}`}
+            act={act}
+            params={{ search: text, namespace }}
+            label={`${label} ${which}`}
+            subject="jobs found"
+          />
+        ))}
+    </div>
+  )
+}
+
+function StateCell({ job }: { readonly job: JobResult }) {
+  if (job.cancelling !== null) return <State word="stopping" tone="warn" />
+  if (job.paused) return <State word="paused" />
+  const word = searchStateOf(job)
+  const reason = waitReasons.find((one) => one.word === word)
+  return reason ? <State word={reason.text} tone="wait" /> : <State word={word} />
 }
 
 function TimeCell({ job: { state, endedAt, claimedAt, runAt, enqueuedAt, waits: what } }: { readonly job: JobResult }) {
@@ -327,8 +428,8 @@ function attemptText({ failed, crashes }: JobResult) {
   return [failed > 0 && `${failed} failed`, crashes > 0 && `${crashes} crashed`].filter(Boolean).join(', ')
 }
 
-function ReasonCell({ job: { error, cancelling, waitReason, waits: what, lane } }: { readonly job: JobResult }) {
-  const caption = cancelling ?? waitReason ?? error?.message ?? (what === 'lane' ? `lane ${lane}` : undefined)
+function ReasonCell({ job: { error, cancelling, waitReason } }: { readonly job: JobResult }) {
+  const caption = cancelling ?? waitReason ?? error?.message
   if (!caption) return <None />
   return <bdi title={caption}>{caption.length > 48 ? `${caption.slice(0, 47)}…` : caption}</bdi>
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from '../api.js'
-import { shorten } from '../format.js'
+import { formatNumber, shorten } from '../format.js'
 import { useMe } from '../me.js'
 import type { ActName, ActParamsOf, Consequence } from '../wire.js'
 import { Dialog } from './dialog.js'
@@ -44,10 +44,18 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
   const [error, setError] = useState<ApiError>()
   const [reason, setReason] = useState('')
   const [isActing, setActing] = useState(false)
+  const [changed, setChanged] = useState(0)
+  const isStopped = useRef(false)
   const form = useRef<HTMLFormElement>(null)
   useEffect(() => {
     api.preview(act, params).then(setConsequence, setError)
   }, [])
+  useEffect(
+    () => () => {
+      isStopped.current = true
+    },
+    [],
+  )
   // Focuses the field for the reason. If there is no such field, focuses the first button, which closes the dialog.
   useEffect(() => {
     if (consequence) form.current?.querySelector<HTMLElement>('input, button')?.focus()
@@ -56,8 +64,18 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
     setActing(true)
     setError(undefined)
     try {
-      const { done, text } = await api.act(act, params, reason.trim() || undefined)
-      toast({ tone: done ? 'good' : 'warn', text })
+      const run = (next?: object) =>
+        api.act(act, { ...(params as object), ...next } as ActParamsOf<Name>, reason.trim() || undefined)
+      let outcome = await run()
+      let all = outcome.count ?? 0
+      // An act on many objects stops from time to time. It ends here if the visitor closes the dialog.
+      while (outcome.next && !isStopped.current) {
+        setChanged(all)
+        outcome = await run(outcome.next)
+        all += outcome.count ?? 0
+      }
+      const total = all > (outcome.count ?? 0) ? ` In total: ${formatNumber(all)}.` : ''
+      toast({ tone: outcome.done || all > 0 ? 'good' : 'warn', text: `${outcome.text}${total}` })
       onClose()
     } catch (failure) {
       setError(failure as ApiError)
@@ -101,10 +119,10 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
         )}
         <div class="row end">
           <button type="button" class="button" onClick={onClose}>
-            Go back
+            {isActing && changed > 0 ? 'Stop' : 'Go back'}
           </button>
           <button type="submit" class={`button ${consequence?.dangerous ? 'dangerous' : 'main'}`} disabled={!isReady}>
-            {isActing ? 'Working …' : label}
+            {isActing ? `Working …${changed > 0 ? ` ${formatNumber(changed)} so far` : ''}` : label}
           </button>
         </div>
       </form>

@@ -38,7 +38,8 @@ export function useSearchText(param: SearchParam = 'search'): SearchText {
     const timer = setTimeout(() => {
       typed.current = text
       setSearched(text)
-      setParams({ [param]: text })
+      // The next page of one search is not a page of another search.
+      setParams({ [param]: text, after: undefined })
     }, debounceMs)
     return () => clearTimeout(timer)
   }, [text, param])

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useMemo, useRef, useState } from 'preact/hooks'
 import { formatNumber } from '../format.js'
 import { useShortcuts } from '../keyboard.js'
+import { setParams } from '../routes.js'
 import { useNarrow } from '../use-size.js'
 import { Name } from './name.js'
 import { Panel, type PanelProps } from './panel.js'
@@ -76,8 +77,15 @@ interface TableProps<Row> {
   readonly opened?: string | undefined
   /** Buttons at the end of each row. */
   readonly acts?: (row: Row) => ComponentChildren
+  /** Rows that the visitor has selected. Without it, rows cannot be selected. */
+  readonly selection?: Selection | undefined
   /** Content that replaces the table if there are no rows. */
   readonly empty: ComponentChildren
+}
+
+export interface Selection {
+  readonly keys: ReadonlySet<string>
+  readonly onChange: (keys: ReadonlySet<string>) => void
 }
 
 interface Order {
@@ -128,18 +136,47 @@ export function Table<Row>(props: TableProps<Row>) {
   )
 }
 
+interface PagerProps {
+  /** Place after which the next page starts. Null if this is the last page. */
+  readonly next: string | null | undefined
+  /** Place after which this page starts. */
+  readonly after: string | undefined
+}
+
+/** Links to the next and the first page of a list. The browser's Back button leads to the previous page. */
+export function Pager({ next, after }: PagerProps) {
+  if (!next && !after) return null
+  const open = (place: string | undefined) => setParams({ after: place }, 'push')
+  return (
+    <p class="table-foot">
+      {after && (
+        <button type="button" class="button" onClick={() => open(undefined)}>
+          First page
+        </button>
+      )}
+      {next && (
+        <button type="button" class="button" onClick={() => open(next)}>
+          Next page
+        </button>
+      )}
+    </p>
+  )
+}
+
 interface TablePanelProps<Row> extends Omit<PanelProps, 'children'>, Omit<TableProps<Row>, 'label' | 'total'> {
   /** Accessible name of the table. The default is the title. */
   readonly label?: string
-  /** Content below the table. */
+  /** Content above and below the table. */
+  readonly head?: ComponentChildren
   readonly children?: ComponentChildren
 }
 
 /** Panel that contains a table. The panel's count is the table's total number of rows. */
-export function TablePanel<Row>({ description, live, tools, children, ...table }: TablePanelProps<Row>) {
+export function TablePanel<Row>({ description, live, tools, head, children, ...table }: TablePanelProps<Row>) {
   const { title, count } = table
   return (
     <Panel title={title} count={count} description={description} live={live} tools={tools} padded={false}>
+      {head}
       <Table {...table} label={table.label ?? title} total={count} />
       {children}
     </Panel>
@@ -154,11 +191,23 @@ interface InnerTableProps<Row> extends TableProps<Row> {
 }
 
 function RowTable<Row>(props: InnerTableProps<Row>) {
-  const { label, rows, columns, keyOf, onOpen, opened, acts, order, setOrder, body } = props
+  const { label, rows, columns, keyOf, onOpen, opened, acts, selection, order, setOrder, body } = props
   return (
     <table class="table" aria-label={label}>
       <thead>
         <tr>
+          {selection && (
+            <th scope="col" class="selector">
+              <input
+                type="checkbox"
+                aria-label="Select all rows"
+                checked={rows.every((row) => selection.keys.has(keyOf(row)))}
+                onChange={({ currentTarget }) =>
+                  selection.onChange(new Set(currentTarget.checked ? rows.map(keyOf) : []))
+                }
+              />
+            </th>
+          )}
           {columns.map((column) => (
             <th key={column.title} scope="col" class={classOf(column)} aria-sort={sortedAs(column, order)}>
               {column.sort ? (
@@ -198,6 +247,11 @@ function RowTable<Row>(props: InnerTableProps<Row>) {
                 })
               }
             >
+              {selection && (
+                <td class="selector">
+                  <Selector selection={selection} rowKey={key} />
+                </td>
+              )}
               {columns.map((column) => (
                 <td key={column.title} class={classOf(column)}>
                   {column.cell(row)}
@@ -216,7 +270,30 @@ function RowTable<Row>(props: InnerTableProps<Row>) {
   )
 }
 
-function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body }: InnerTableProps<Row>) {
+function Selector({
+  selection: { keys, onChange },
+  rowKey,
+}: {
+  readonly selection: Selection
+  readonly rowKey: string
+}) {
+  return (
+    <input
+      type="checkbox"
+      aria-label={`Select ${rowKey}`}
+      checked={keys.has(rowKey)}
+      onChange={({ currentTarget }) => {
+        const next = new Set(keys)
+        if (currentTarget.checked) next.add(rowKey)
+        else next.delete(rowKey)
+        onChange(next)
+      }}
+    />
+  )
+}
+
+function FactRows<Row>(props: InnerTableProps<Row>) {
+  const { label, rows, columns, keyOf, onOpen, opened, acts, selection, body } = props
   const [first, ...rest] = columns
   return (
     <ul class="fact-rows" aria-label={label} ref={body as { current: HTMLUListElement | null }} onKeyDown={moveFocus}>
@@ -225,6 +302,7 @@ function FactRows<Row>({ label, rows, columns, keyOf, onOpen, opened, acts, body
         return (
           <li key={key} data-opened={opened === key || undefined}>
             <div class="fact-head wraps">
+              {selection && <Selector selection={selection} rowKey={key} />}
               {onOpen ? (
                 <button type="button" class="fact-open" data-row="" onClick={() => onOpen(row)}>
                   {first!.cell(row)}

@@ -1,26 +1,26 @@
 import { addNoun, addVerb, type CliCommand, runs } from '../command.js'
 
 export function addJob(program: CliCommand): void {
-  const job = addNoun(program, 'job', 'list, show, add, import, retry and cancel jobs', [
+  const job = addNoun(program, 'job', 'list, show, add, import, retry, cancel and discard jobs', [
     'holdfast job ls',
     'holdfast job show 42',
-    'holdfast job retry 42',
+    'holdfast job retry --state failed --kind send-email --since 1h',
   ])
-  addVerb(job, 'ls', [
-    'holdfast job ls',
-    'holdfast job ls --queue mail --state buried',
-    'holdfast job ls --limit 500 --jsonl',
-  ])
-    .summary('list jobs')
-    .description(
-      'Lists running jobs, then ready jobs in queue order, then waiting jobs (next due first), then finished jobs (newest first). ' +
-        'Covers all namespaces, unless --namespace is given. ' +
-        'With --kind, only the first 20,000 jobs of each state are read. ' +
-        'With --queue and --state done, only the last 100,000 jobs are read.',
-    )
-    .envOption('--queue <name>', 'list only jobs in this queue')
-    .stateOption('jobs', 'ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried')
-    .envOption('--kind <name>', 'list only jobs of this kind')
+  addSearch(
+    addVerb(job, 'ls', [
+      'holdfast job ls',
+      'holdfast job ls --queue mail --state failed --since 1h',
+      "holdfast job ls --error 'upstream said 503'",
+      'holdfast job ls --limit 500 --jsonl',
+    ])
+      .summary('list jobs')
+      .description(
+        'Lists running jobs, then failed jobs (newest first), ready jobs in queue order, waiting jobs (next due first), and the other ' +
+          'ended jobs (newest first). Covers all namespaces, unless --namespace is given. Filters other than --queue and --state read ' +
+          'the jobs one after another, for at most 10 s. If jobs were left out, the command says so.',
+      ),
+    'list',
+  )
     .envOption('--limit <number>', 'maximum number of jobs (default: 50)')
     .action(runs(async () => (await import('./ls.js')).jobLs))
 
@@ -72,18 +72,80 @@ export function addJob(program: CliCommand): void {
     .yesOption()
     .action(runs(async () => (await import('./import.js')).jobImport))
 
-  addVerb(job, 'retry', ['holdfast job retry 42', 'holdfast job retry 42 43 44'])
-    .summary('let jobs run again')
-    .description('Lets cancelled, discarded and buried jobs run again, and lets waiting jobs run now.')
-    .argument('<id...>', 'IDs of the jobs')
-    .action(runs(async () => (await import('../act.js')).actOnJobs('retry-job')))
+  addSearch(
+    addVerb(job, 'retry', [
+      'holdfast job retry 42',
+      'holdfast job retry 42 43',
+      'holdfast job retry --state failed --kind send-email --since 1h',
+    ])
+      .summary('let jobs run again')
+      .description(
+        'Lets cancelled, discarded and failed jobs run again, and lets waiting jobs run now. With a search instead of IDs, retries all jobs ' +
+          'that the search finds. If the search names no state, these are the failed and the retrying jobs. The command shows how many jobs ' +
+          'were found before it asks for confirmation. If the command is interrupted, run it again to continue.',
+      )
+      .argument('[id...]', 'IDs of the jobs'),
+    'retry',
+  )
+    .yesOption()
+    .action(runs(async () => (await import('./act.js')).actOnFound('retry')))
 
-  addVerb(job, 'cancel', ['holdfast job cancel 42', "holdfast job cancel 42 43 --reason 'the order was withdrawn'"])
-    .summary('cancel jobs')
-    .description(
-      'Cancels jobs. A waiting job ends immediately. A running job is notified through its signal, and ends when its handler finishes.',
-    )
-    .argument('<id...>', 'IDs of the jobs')
+  addSearch(
+    addVerb(job, 'cancel', [
+      'holdfast job cancel 42',
+      "holdfast job cancel 42 43 --reason 'the order was withdrawn'",
+      'holdfast job cancel --kind send-email --state scheduled',
+    ])
+      .summary('cancel jobs')
+      .description(
+        'Cancels jobs. A waiting job ends immediately. A running job is notified through its signal, and ends when its handler finishes. ' +
+          'With a search instead of IDs, cancels all jobs that the search finds and that have not ended.',
+      )
+      .argument('[id...]', 'IDs of the jobs'),
+    'cancel',
+  )
     .envOption('--reason <text>', 'reason that is recorded and passed to the handler')
-    .action(runs(async () => (await import('../act.js')).actOnJobs('cancel-job')))
+    .yesOption()
+    .action(runs(async () => (await import('./act.js')).actOnFound('cancel')))
+
+  addSearch(
+    addVerb(job, 'discard', ['holdfast job discard 42', 'holdfast job discard --kind send-email --until 7d'])
+      .summary('discard failed jobs')
+      .description(
+        'Moves failed jobs to the state discarded, so that they no longer count as failed. The history keeps the jobs. With a search instead ' +
+          'of IDs, discards all failed jobs that the search finds.',
+      )
+      .argument('[id...]', 'IDs of the jobs'),
+    'discard',
+  )
+    .yesOption()
+    .action(runs(async () => (await import('./act.js')).actOnFound('discard')))
+}
+
+/** Adds the options that select jobs. */
+function addSearch(verb: CliCommand, word: string): CliCommand {
+  return verb
+    .envOption('--queue <name>', `${word} only jobs in this queue`)
+    .stateOption(
+      'jobs',
+      'running',
+      'ready',
+      'scheduled',
+      'retrying',
+      'in-lane',
+      'blocked',
+      'waiting',
+      'failed',
+      'done',
+      'cancelled',
+      'discarded',
+    )
+    .envOption('--kind <name>', `${word} only jobs of this kind`)
+    .envOption('--error <text>', `${word} only jobs whose last error contains this text`)
+    .envOption(
+      '--since <time>',
+      `${word} only jobs that changed their state after this time, such as 1h or 2030-01-31T18:00Z`,
+    )
+    .envOption('--until <time>', `${word} only jobs that changed their state before this time`)
+    .envOption('--search <text>', `${word} only jobs that match this search, such as 'input.user:42 lane:shop-7'`)
 }

@@ -1,35 +1,65 @@
 import { formatDuration } from '../../base/index.js'
-import { type JobState, jobStates, type ObservedJob } from '../../observe/index.js'
+import type { JobsObserver, ObservedJob } from '../../observe/index.js'
+import { type JobSearch, type SearchState, searchStateOf } from '../../search/index.js'
 import { observe } from '../connect.js'
 import { printMessage } from '../failure.js'
-import { type Colour, type Column, namespaceColumn, pipedColumns, plainColumns, printRows } from '../output.js'
+import {
+  type Colour,
+  type Column,
+  countText,
+  namespaceColumn,
+  pipedColumns,
+  plainColumns,
+  printRows,
+} from '../output.js'
 import type { Settings } from '../settings.js'
+import { readSearchOptions } from './filter.js'
+
+/** Time after which the command stops searching. */
+const searchMs = 10_000
 
 export async function jobLs(settings: Settings): Promise<void> {
-  const state = settings.oneOf('state', ...jobStates)
+  const search = readSearchOptions(settings)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
-  const [namespace, queue, kind] = (['namespace', 'queue', 'kind'] as const).map((option) => settings.name(option))
-  const search = { queues: queue ? [queue] : [], kinds: kind ? [kind] : [], ...(state ? { states: [state] } : {}) }
-  const { rows, hasMore, searchedRows } = await observe(settings, (observer) =>
-    observer.jobs.search(search, { namespace, limit }),
+  const namespace = settings.name('namespace')
+  const { rows, searched, isLimited, isComplete } = await observe(settings, ({ jobs }) =>
+    findAll(jobs, search, namespace, limit),
   )
   printRows<'job-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) printMessage('No jobs found.')
-  if (hasMore)
+  if (isLimited) {
     printMessage(
       `Only the first ${limit} jobs are shown. Use --limit to show more, or \`holdfast queue ls\` to count jobs.`,
     )
-  if (searchedRows !== null) printMessage(`Only the first ${searchedRows} jobs of each state were searched.`)
+  } else if (!isComplete) {
+    printMessage(`Only ${countText(searched, 'job')} were searched. Narrow the search with --queue or --state.`)
+  }
 }
 
-export const colourOfState: Record<JobState, Colour | undefined> = {
-  ready: undefined,
+/** Searches until `limit` jobs were found, the search is complete, or 10 s have passed. */
+async function findAll(jobs: JobsObserver, search: JobSearch, namespace: string | undefined, limit: number) {
+  const stopAt = performance.now() + searchMs
+  const rows: ObservedJob[] = []
+  let [after, searched] = [undefined as string | undefined, 0]
+  do {
+    const page = await jobs.search(search, { namespace, limit: limit - rows.length, after })
+    rows.push(...page.rows)
+    searched += page.searchedRows ?? 0
+    after = page.next ?? undefined
+  } while (after !== undefined && rows.length < limit && performance.now() < stopAt)
+  return { rows, searched, isLimited: after !== undefined && rows.length === limit, isComplete: after === undefined }
+}
+
+const colourOfState: Partial<Record<SearchState, Colour>> = {
   running: 'green',
-  waiting: 'yellow',
+  scheduled: 'yellow',
+  retrying: 'yellow',
+  'in-lane': 'yellow',
+  blocked: 'yellow',
   done: 'dim',
   cancelled: 'dim',
   discarded: 'dim',
-  buried: 'red',
+  failed: 'red',
 }
 
 function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
@@ -37,7 +67,7 @@ function columns(jobs: readonly ObservedJob[]): Column<ObservedJob>[] {
     ...plainColumns<ObservedJob>({ ID: 'id', KIND: 'kind' }),
     { title: 'QUEUE', value: ({ queue }) => queue, shown: ({ queue, queueKey }) => queue ?? `key ${queueKey}` },
     namespaceColumn(jobs),
-    { title: 'STATE', value: ({ state }) => state, colour: ({ state }) => colourOfState[state] },
+    { title: 'STATE', value: searchStateOf, colour: (job) => colourOfState[searchStateOf(job)] },
     {
       title: 'WHEN',
       value: ({ endedAt, claimedAt, runAt, enqueuedAt }) => endedAt ?? claimedAt ?? runAt ?? enqueuedAt,

@@ -31,10 +31,23 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
     'Pauses a queue: no worker claims its jobs until the queue is resumed. Running jobs continue.',
   ],
   'resume-queue': ['Resume a queue', 'Resumes a paused queue: workers claim its jobs again.'],
-  'redrive-queue': ['Redrive a queue', "Lets all of a queue's buried jobs (dead letters) run again."],
   'retry-job': ['Retry a job', 'Lets a cancelled, discarded or buried job run again, or lets a waiting job run now.'],
   'cancel-job': ['Cancel a job', 'Cancels a job. A running job receives a request to stop.'],
   'enqueue-job': ['Enqueue a job', 'Enqueues a job with the given input.'],
+  'retry-jobs': [
+    'Retry all jobs that a search finds',
+    'Lets the found jobs run again: failed and retrying jobs, unless the search names other states. If the result contains `next`, call the ' +
+      'tool again with these parameters.',
+  ],
+  'cancel-jobs': [
+    'Cancel all jobs that a search finds',
+    'Cancels the found jobs that have not ended. If the result contains `next`, call the tool again with these parameters.',
+  ],
+  'discard-jobs': [
+    'Discard all failed jobs that a search finds',
+    'Moves the found failed jobs to the state discarded, so that they no longer count as failed. If the result contains `next`, call the tool ' +
+      'again with these parameters.',
+  ],
   'forget-delivery': [
     'Forget a delivery',
     'Deletes the recorded answer of an idempotency key, so that the next delivery with this key runs the handler again.',
@@ -49,6 +62,9 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
 const paramTexts: Readonly<Record<string, string>> = {
   name: 'Name of the object.',
   id: 'ID of the job.',
+  search: 'Terms that a job must match, such as: kind:send-email state:failed since:1h. See the tool jobs.',
+  after: 'Value from next in the previous result.',
+  before: 'Value from next in the previous result.',
   key: '64-bit key in decimal, instead of name.',
   within: 'Seconds that running work has to finish.',
   cron: 'Cron rule, such as: 0 3 * * *',
@@ -108,7 +124,11 @@ async function run(context: McpContext, name: ActName, given: object) {
     const hint = 'The audit log records why an action ran. If the reason is not clear, ask the user.'
     throw new UsageError('Expected a reason, got nothing', hint)
   }
-  return await context.acts.run(request)
+  const outcome = await context.acts.run(request)
+  if (outcome.count === undefined) return outcome
+  // The IDs of many jobs would only fill the context of the model.
+  const { result: _, ...short } = outcome
+  return short
 }
 
 /** Adds the namespace, and the key of a lock or a lease that the call names. */

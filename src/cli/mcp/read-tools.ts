@@ -1,8 +1,8 @@
 import { noSuchInstance, noSuchJob, noSuchSchedule } from '../../acts/index.js'
-import { checkName, hashedKey, UsageError, unendedStates } from '../../base/index.js'
+import { checkName, hashedKey, UsageError } from '../../base/index.js'
 import { examine } from '../../doctor/index.js'
 import { limitStates, noRates, type ObservedJob, type QueueLatencies } from '../../observe/index.js'
-import { readJobSearch } from '../../search/index.js'
+import { readJobSearch, searchStates } from '../../search/index.js'
 import { graphDocument } from '../graph/document.js'
 import { instanceDocument } from '../instance/show.js'
 import { limitDocument } from '../limit/show.js'
@@ -41,17 +41,14 @@ const failures = readTool('failures', {
     const wanted = { withinMs: hours * hourMs, perSubject: limit, limit }
     const { at, trouble } = await observer.overview({ namespace, trouble: wanted })
     const since = new Date(at.getTime() - hours * hourMs)
-    const retrying = await observer.jobs.search(
-      { states: unendedStates, onlyFailed: unendedStates },
-      { namespace, limit },
-    )
+    const retrying = await observer.jobs.search({ states: ['waiting'], waits: ['attempt'] }, { namespace, limit })
     const deliveries = await observer.deliveries.search({ namespace, states: ['failed', 'lost'], limit })
     return {
       since,
       failures: trouble,
       retrying: retrying.rows.map((job) => withoutPayload(context, job)),
       deliveries: deliveries.rows.filter(({ startedAt, finishedAt }) => (finishedAt ?? startedAt) >= since),
-      isPartial: trouble.length >= limit || retrying.hasMore || deliveries.rows.length >= limit,
+      isPartial: trouble.length >= limit || retrying.next !== null || deliveries.rows.length >= limit,
     }
   },
 })
@@ -94,12 +91,16 @@ const holders = readTool('holders', {
 const jobs = readTool('jobs', {
   title: 'Search for jobs',
   description:
-    'Lists jobs: running, then ready in queue order, then waiting, then ended (newest first). `waitReason` shows why a job does not run. ' +
-    'Without `search`, lists all jobs. The search has words such as queue:mail kind:send-email state:buried lane:shop-7 waits:attempt id:17. ' +
-    'States are ready, running, waiting, done, cancelled, discarded, buried, and failed (not done, with a failed attempt).',
-  params: { search: 'text', namespace: 'text', limit },
-  texts: { search: 'Words that a job must match, such as: queue:mail state:failed' },
-  async read(context, { search = '', limit = defaultLimit, ...given }) {
+    'Lists jobs: running, failed, ready in queue order, waiting, then the other ended jobs. `waitReason` shows why a job does not run. ' +
+    'The search has terms such as queue:mail kind:send-email state:failed error:timeout since:1h lane:shop-7 id:17. A word without a keyword ' +
+    `is searched for in kinds, queues and errors. States are ${searchStates.join(', ')}; waiting includes the four before it. ` +
+    'If `next` is not null, there may be more jobs: pass `next` as `after`.',
+  params: { search: 'text', namespace: 'text', limit, after: 'text' },
+  texts: {
+    search: 'Terms that a job must match, such as: queue:mail state:failed since:1h',
+    after: 'Value of next in the previous result.',
+  },
+  async read(context, { search = '', limit = defaultLimit, after, ...given }) {
     const parsed = readJobSearch(search)
     if (!context.showsPayloads && parsed.input.length + parsed.meta.length > 0) {
       throw new UsageError(
@@ -107,7 +108,11 @@ const jobs = readTool('jobs', {
         'A person can start the server with --payloads.',
       )
     }
-    const { rows, ...found } = await context.observer.jobs.search(parsed, { namespace: context.listed(given), limit })
+    const { rows, ...found } = await context.observer.jobs.search(parsed, {
+      namespace: context.listed(given),
+      limit,
+      after,
+    })
     return { jobs: rows.map((job) => withoutPayload(context, job)), ...found }
   },
 })

@@ -1,10 +1,10 @@
 import { addNoun, addVerb, type CliCommand, runs, runsAct } from '../command.js'
 
 export function addQueue(program: CliCommand): void {
-  const queue = addNoun(program, 'queue', 'list, pause, resume and redrive queues', [
+  const queue = addNoun(program, 'queue', 'list, pause and resume queues', [
     'holdfast queue ls',
     'holdfast queue pause mail',
-    'holdfast queue redrive mail',
+    'holdfast queue resume mail',
   ])
   addVerb(queue, 'ls', ['holdfast queue ls', 'holdfast queue ls --namespace billing --json'])
     .summary('list the queues')
@@ -25,11 +25,4 @@ export function addQueue(program: CliCommand): void {
     .description('Resumes a paused queue: workers claim its jobs again.')
     .argument('<name>', 'the queue')
     .action(runsAct('resume-queue'))
-
-  addVerb(queue, 'redrive', ['holdfast queue redrive mail', 'holdfast queue redrive --yes mail'])
-    .summary("let a queue's buried jobs run again")
-    .description("Lets all of a queue's buried jobs (dead letters) run again. Each job gets a fresh set of attempts.")
-    .argument('<name>', 'the queue')
-    .yesOption()
-    .action(runsAct('redrive-queue'))
 }

@@ -226,7 +226,7 @@ const trouble = definePanel<Trouble>({
   title: 'PROBLEMS',
   rows: ({ trouble }) => trouble,
   id: ({ kind, subject, job, at, instance }) => [kind, subject, job, at?.getTime(), instance].join(' '),
-  listedBy: 'holdfast job ls --state buried',
+  listedBy: 'holdfast job ls --state failed',
   columns: [
     {
       title: 'WHEN',

@@ -4,6 +4,9 @@ import type { Payload, Redact } from '../redact.js'
 import { maxRows, view } from '../view.js'
 import { logLinesOf } from './log-lines.js'
 
+/** A page is short enough that the numbers of its jobs fit into a search. */
+const jobsPerPage = 100
+
 export const jobs = {
   /** Queues with the number of jobs in each state. */
   queues: view({
@@ -23,12 +26,16 @@ export const jobs = {
     read: ({ observer }, { namespace, queue, hours }) => observer.latencies({ namespace, queue, hours }),
   }),
 
-  /** Jobs that match a search such as `queue:mail state:failed input.user:42`. */
+  /** One page of the jobs that match a search such as `queue:mail state:failed input.user:42`. */
   jobs: view({
     intervalMs: 2_000,
-    params: { namespace: 'text', search: 'text' },
-    async read({ observer, redact }, { namespace, search = '' }) {
-      const { rows, ...found } = await observer.jobs.search(readJobSearch(search), { namespace, limit: maxRows })
+    params: { namespace: 'text', search: 'text', after: 'text' },
+    async read({ observer, redact }, { namespace, search = '', after }) {
+      const { rows, ...found } = await observer.jobs.search(readJobSearch(search), {
+        namespace,
+        limit: jobsPerPage,
+        after,
+      })
       return { rows: rows.map((job) => withRedactedError(job, redact)), ...found }
     },
   }),

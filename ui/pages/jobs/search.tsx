@@ -1,19 +1,13 @@
 import './search.css'
 import { useMemo, useRef, useState } from 'preact/hooks'
 import type { UsageError } from '../../../src/base/errors.js'
-import {
-  jobSearchWords,
-  jobWaits,
-  readJobSearch,
-  readSearch,
-  searchableStates,
-  writeSearchValue,
-} from '../../../src/search/index.js'
+import { jobSearchWords, readJobSearch, readSearch, searchStates, writeSearchValue } from '../../../src/search/index.js'
 import { cut } from '../../format.js'
 import { Icon } from '../../parts/icons.js'
 import { SearchField, useSearchText } from '../../parts/search.js'
 
 const maxHints = 12
+const periods = ['10m', '1h', '24h', '7d']
 
 /** Returns the error in a search text, or undefined if the text is valid. */
 export function parseMistake(text: string): UsageError | undefined {
@@ -85,7 +79,7 @@ export function JobSearch({ queues, kinds }: JobSearchProps) {
         search={search}
         label="Search jobs"
         describedBy="job-search-message"
-        placeholder="Search jobs: queue:mail state:failed input.user:42"
+        placeholder="Search jobs: timeout queue:mail since:1h input.user:42"
         onCaret={setCaret}
       />
       {isOpen && hints.length > 0 && (
@@ -143,8 +137,9 @@ function hintsAt(text: string, caret: number, queues: readonly string[], kinds: 
     }),
   )
   const values: Readonly<Record<string, Hint[]>> = {
-    state: of('state', searchableStates),
-    waits: of('waits', jobWaits),
+    state: of('state', searchStates),
+    since: of('since', periods),
+    until: of('until', periods),
     queue: of('queue', queues),
     kind: of('kind', kinds),
   }

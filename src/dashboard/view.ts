@@ -7,6 +7,9 @@ import type { Redact } from './redact.js'
 /** Maximum number of rows in a list. */
 export const maxRows = 200
 
+/** Type of the parameter with which a list continues after its first rows. */
+export const offset = { number: [0, 1_000_000] } as const
+
 /** Dependencies of the views. */
 export interface ViewContext {
   readonly executor: Executor & Reader

@@ -3,7 +3,8 @@
 -- name: deliveries
 -- Returns at most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the $4 latest deliveries, the
 -- latest first. With a key prefix ($5), scans the first $4 keys of each namespace in key order instead. isCut is true if the scan stopped
--- early. The limit is a subquery, so that the planner chooses the index. Uses the indexes delivery_expires_at and delivery_pkey.
+-- early. $6 is the place after which the scan starts, or null: the expiry in microseconds and the key or, with a prefix, the namespace and the
+-- key. The limit is a subquery, so that the planner chooses the index. Uses the indexes delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
@@ -21,13 +22,20 @@ latest as (
     select *
     from holdfast.delivery
     where $5::text is null
-    order by expires_at desc
+      and (
+        $6::text[] is null
+        or (
+          expires_at <= timestamptz 'epoch' + $6[1]::bigint * interval '1 microsecond'
+          and (expires_at, key) < (timestamptz 'epoch' + $6[1]::bigint * interval '1 microsecond', $6[2])
+        )
+      )
+    order by expires_at desc, key desc
     limit (select $4::integer)
   ) as looked
 ),
 begun as (
   select namespace, key, state, session, instance, fence, started_at, finished_at, expires_at, place = $4::integer as is_cut
-  from (select namespace from spaces where namespace is not null and ($1::text is null or namespace = $1) limit 100) as space
+  from (select namespace from spaces where namespace is not null and ($1::text is null or namespace = $1) and namespace >= coalesce($6[1], '') limit 100) as space
   cross join lateral (
     select
       delivery.key, state, session, instance, fence, started_at, finished_at, expires_at,
@@ -35,6 +43,7 @@ begun as (
     from holdfast.delivery
     where delivery.namespace = space.namespace
       and delivery.key >= $5
+      and (space.namespace = $6[1] and delivery.key <= $6[2]) is not true
       -- The upper bound is the largest possible key with this prefix.
       and delivery.key <= $5 || chr(1114111)
     order by delivery.key
@@ -63,13 +72,20 @@ select
   delivery.shown as state,
 -- include: delivery_columns
   delivery.is_cut as "isCut",
+  case
+    when $5::text is null then array[(extract(epoch from delivery.expires_at) * 1000000)::bigint::text, delivery.key]
+    else array[delivery.namespace, delivery.key]
+  end as place,
   ($1::text is null or delivery.namespace = $1)
     and (delivery.expires_at > now() or delivery.state = 'in-flight')
     and delivery.shown = any($2::text[]) as matches
 from listed as delivery
 left join holdfast.instance_name as instance on instance.id = delivery.instance
 order by
-  case when $5::text is null then coalesce(delivery.finished_at, delivery.started_at) end desc, delivery.namespace, delivery.key
+  case when $5::text is null then delivery.expires_at end desc,
+  case when $5::text is null then delivery.key end desc,
+  delivery.namespace,
+  delivery.key
 
 -- name: delivery
 -- Returns one delivery. Omits an answer of more than $3 bytes, and truncates the body to $3 bytes. Uses the index delivery_pkey.

@@ -1,3 +1,4 @@
+import { UsageError } from '../base/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import { type RawRow, readRow } from './rows.js'
 
@@ -66,9 +67,9 @@ export const maxShownBytes = 65_536
 
 export interface DeliverySearchResult {
   readonly rows: ObservedDelivery[]
-  /** Whether more deliveries match. */
-  readonly hasMore: boolean
-  /** Number of scanned deliveries. Null if all deliveries were scanned. */
+  /** Place after which the search continues. Null if the search is complete. */
+  readonly next: string | null
+  /** Number of scanned deliveries if the search stopped because it had scanned many. Otherwise null. */
   readonly searchedRows: number | null
 }
 
@@ -83,29 +84,36 @@ export class DeliveriesObserver {
   }
 
   /**
-   * Finds deliveries, latest first, or in key order if a key prefix is given. Scans at most 20,000 deliveries and reports
-   * whether more deliveries exist.
+   * Finds deliveries, latest first, or in key order if a key prefix is given. A page scans at most 20,000 deliveries.
+   * `next` continues the search.
    */
   async search({
     namespace,
     prefix,
     states = deliveryStates,
     limit = 50,
-  }: DeliveryFilter & { readonly prefix?: string | undefined }): Promise<DeliverySearchResult> {
+    after,
+  }: DeliveryFilter & {
+    readonly prefix?: string | undefined
+    /** `next` of the previous page. */
+    readonly after?: string | undefined
+  }): Promise<DeliverySearchResult> {
     const isAll = namespace === undefined && states.length === deliveryStates.length
     const searchLimit = isAll && prefix === undefined ? limit + 1 : maxSearched
-    const values = [namespace ?? null, states, limit, searchLimit, prefix ?? null]
-    const rows = await this.#reader.read<RawRow<ObservedDelivery> & { isCut: boolean; matches: boolean }>(
-      this.#sql.deliveries.text,
-      values,
-    )
-    const found = rows.filter(({ matches }) => matches)
-    const isCut = rows.some((row) => row.isCut)
+    const values = [namespace ?? null, states, limit, searchLimit, prefix ?? null, after ? readPlace(after) : null]
+    type Row = RawRow<ObservedDelivery> & { isCut: boolean; matches: boolean; place: [string, string] }
+    const scanned = await this.#reader.read<Row>(this.#sql.deliveries.text, values)
+    // The scan is complete up to the first place at which it stopped.
+    const cutAt = scanned.findIndex(({ isCut }) => isCut)
+    const found = (cutAt < 0 ? scanned : scanned.slice(0, cutAt + 1)).filter(({ matches }) => matches)
     const hasMore = found.length > limit
+    const shown = found.slice(0, limit)
+    const last = hasMore ? shown.at(-1) : scanned[cutAt]
+    const rows = shown.map(({ isCut: _, matches: __, place: ___, ...row }) => readRow<ObservedDelivery>(row, ...dates))
     return {
-      rows: found.slice(0, limit).map(({ isCut: _, matches: __, ...row }) => readRow<ObservedDelivery>(row, ...dates)),
-      hasMore,
-      searchedRows: isCut && !hasMore && searchLimit === maxSearched ? maxSearched : null,
+      rows: prefix === undefined ? rows.sort((a, b) => changeOf(b) - changeOf(a)) : rows,
+      next: last ? JSON.stringify(last.place) : null,
+      searchedRows: cutAt >= 0 && !hasMore && searchLimit === maxSearched ? maxSearched : null,
     }
   }
 
@@ -118,4 +126,22 @@ export class DeliveriesObserver {
     const body = row.body === null ? null : Buffer.from(row.body, 'base64')
     return { ...readRow<Omit<DeliveryDetails, 'body'>>(row, ...dates), body }
   }
+}
+
+function changeOf({ finishedAt, startedAt }: ObservedDelivery): number {
+  return (finishedAt ?? startedAt).getTime()
+}
+
+function readPlace(text: string): [string, string] {
+  try {
+    const place: unknown = JSON.parse(text)
+    if (Array.isArray(place) && place.length === 2 && place.every((part) => typeof part === 'string')) {
+      return place as [string, string]
+    }
+  } catch {
+    // Reported below.
+  }
+  throw new UsageError(
+    `Expected the place of a page that this version returned, got ${JSON.stringify(text.slice(0, 100))}`,
+  )
 }

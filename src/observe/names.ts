@@ -77,6 +77,8 @@ export interface NamesFilter {
   readonly search?: string | undefined
   /** Maximum number of locks, and maximum number of leases. Default 200. */
   readonly limit?: number | undefined
+  /** Number of locks and number of leases to skip. Default 0. */
+  readonly offset?: number | undefined
 }
 
 /** Number of names that are held, and number of names that sessions are waiting for. */

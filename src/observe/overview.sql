@@ -2,7 +2,7 @@
 
 -- name: fleet
 -- Returns the instances, the names that are held or waited for, and the leases in a namespace ($1, or null for all), at most $2 rows of
--- each. Lists only names that contain a text ($3, or null for all). Uses the same sources as the `locks` statement, but does not call
+-- each, after skipping $4 locks and $4 leases. Lists only names that contain a text ($3, or null for all). Uses the same sources as the `locks` statement, but does not call
 -- pg_blocking_pids, which would lock the whole lock table for each waiting session.
 with
 -- include: advisory
@@ -176,7 +176,7 @@ select json_build_object(
       left join holdfast.instance_name as waiting on waiting.id = waiter_instance
       -- Candidates are always waiting for their election, so their waits are not a problem.
       order by waiters = 0, coalesce(label like 'election/%', false), waited_since, held_since nulls last, label, key
-      limit $2::integer
+      limit $2::integer offset $4::integer
     ) as l
   ),
   'leaseRows', (
@@ -197,7 +197,7 @@ select json_build_object(
       from leased
       left join holdfast.instance_name as owner on owner.id = leased.instance
       order by not waited_for, leased.granted_at, leased.key
-      limit $2::integer
+      limit $2::integer offset $4::integer
     ) as l
   )
 ) as answer

@@ -246,8 +246,8 @@ export class OverviewReader {
     return readNames(await this.#readFleet(filter))
   }
 
-  async #readFleet({ namespace, search, limit = maxListed }: NamesFilter): Promise<FleetDocument> {
-    const values = [namespace ?? null, limit, search ?? null]
+  async #readFleet({ namespace, search, limit = maxListed, offset = 0 }: NamesFilter): Promise<FleetDocument> {
+    const values = [namespace ?? null, limit, search ?? null, offset]
     return (await readDocument<FleetDocument>(this.#reader, this.#sql.fleet, values))!
   }
 }

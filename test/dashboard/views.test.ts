@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { actNames } from '../../src/acts/index.js'
 import { pages, views } from '../../src/dashboard/views/index.js'
+import { Observer } from '../../src/observe/index.js'
+import { sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { board, serve } from './fixture.js'
 
@@ -27,3 +29,36 @@ test('every view returns data and shows its SQL', async () => {
     for (const { text } of statements) expect(text).not.toMatch(/\$\d/)
   }
 })
+
+test('the pages of locks, schedules and deliveries continue after the previous page', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, namespace: 'shop' })
+  for (const name of ['a', 'b', 'c']) {
+    await holdfast.locks.acquire(name)
+    holdfast.schedules.add(name, { cron: '0 3 * * *' }, () => {})
+    await holdfast.once.run(`stripe:${name}`, async () => 1)
+  }
+  const base = await serve(board({ url }))
+  const get = async (path: string) => ((await (await fetch(`${base}/api/view/${path}`)).json()) as { data: Found }).data
+  await until('the schedules are stored', async () => (await get('schedules')).count === 3)
+  expect((await get('schedules?after=2')).rows).toMatchObject([{ name: 'c' }])
+  expect((await get('names?after=1')).locks.map(({ label }) => label).sort()).toHaveLength(2)
+  const session = await sqlSession(url)
+  const observer = new Observer({ read: async (text, values) => (await session.query(text, values as unknown[])).rows })
+  for (const prefix of [undefined, 'stripe:']) {
+    const keys: string[] = []
+    let after: string | undefined
+    do {
+      const page = await observer.deliveries.search({ prefix, limit: 1, after })
+      keys.push(...page.rows.map(({ key }) => key))
+      after = page.next ?? undefined
+    } while (after !== undefined)
+    expect(keys).toEqual(prefix ? ['stripe:a', 'stripe:b', 'stripe:c'] : ['stripe:c', 'stripe:b', 'stripe:a'])
+  }
+})
+
+interface Found {
+  readonly count: number
+  readonly rows: readonly { readonly name: string }[]
+  readonly locks: readonly { readonly label: string }[]
+}

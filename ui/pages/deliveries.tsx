@@ -7,7 +7,7 @@ import { Page } from '../parts/page.js'
 import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { wordOf } from '../parts/state.js'
-import { TablePanel } from '../parts/table.js'
+import { Pager, TablePanel } from '../parts/table.js'
 import { Ago, Elapsed, None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import { durationText, OneDelivery } from './deliveries/one-delivery.js'
@@ -16,16 +16,13 @@ const states = ['in-flight', 'lost', 'done', 'failed'] as const
 
 /** Page with the latest deliveries, or with the deliveries whose keys start with the search text. */
 export function Deliveries() {
-  const { namespace, prefix, state, of, key } = useParams<'deliveries'>()
+  const { namespace, prefix, state, of, key, after } = useParams<'deliveries'>()
   const only = states.find((one) => one === state)
-  const live = useView('deliveries', { namespace, prefix, state: only })
-  const { rows = [], hasMore, searchedRows } = live.data ?? {}
-  const order = prefix ? 'first' : 'latest'
-  const caption = hasMore
-    ? `Showing only the ${order} ${rows.length} deliveries.`
-    : searchedRows
-      ? `The search covers only the ${order} ${formatNumber(searchedRows)} deliveries.`
-      : undefined
+  const live = useView('deliveries', { namespace, prefix, state: only, after })
+  const { rows = [], next, searchedRows } = live.data ?? {}
+  const caption = searchedRows
+    ? `This page covers ${formatNumber(searchedRows)} deliveries. The next page continues the search.`
+    : undefined
   const isSearched = Boolean(prefix || only)
   return (
     <Page tools={<Search subject="deliveries" example="stripe:" param="prefix" />}>
@@ -33,14 +30,14 @@ export function Deliveries() {
       <TablePanel
         title="Deliveries"
         live={live}
-        count={hasMore || searchedRows ? undefined : live.data && rows.length}
+        count={next || after ? undefined : live.data && rows.length}
         description={caption}
         tools={
           <Choice
             label="State"
             value={only ?? ''}
             options={[['', 'All states'], ...states.map((one) => [one, wordOf(one)] as const)]}
-            onChange={(one) => setParams({ state: one })}
+            onChange={(one) => setParams({ state: one, after: undefined })}
           />
         }
         rows={rows}
@@ -89,7 +86,9 @@ export function Deliveries() {
             </Empty>
           )
         }
-      />
+      >
+        <Pager next={next} after={after} />
+      </TablePanel>
     </Page>
   )
 }

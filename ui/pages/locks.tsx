@@ -6,7 +6,7 @@ import { OwnerMark } from '../parts/instance-mark.js'
 import { Page } from '../parts/page.js'
 import { Empty, Panel } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
-import { TablePanel } from '../parts/table.js'
+import { Pager, TablePanel } from '../parts/table.js'
 import { None } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
@@ -23,8 +23,8 @@ interface Row extends Omit<Names['locks'][number], 'label' | 'mode' | 'waiter'> 
 
 /** Page with the holders and waiting calls of locks, leases and elections, which share one set of names. */
 export function Locks() {
-  const { namespace, search, key, hours = '6' } = useParams<'locks'>()
-  const names = useView('names', { namespace, search })
+  const { namespace, search, key, hours = '6', after } = useParams<'locks'>()
+  const names = useView('names', { namespace, search, after: after ? Number(after) : undefined })
   const rows = names.data ? rowsOf(names.data) : []
   const at = names.at
   const timeline = useView('hold-timeline', { namespace, search, hours: Number(hours) })
@@ -65,7 +65,9 @@ export function Locks() {
             </Empty>
           )
         }
-      />
+      >
+        <Pager next={names.data?.next} after={after} />
+      </TablePanel>
       <Panel
         title="History"
         live={timeline}

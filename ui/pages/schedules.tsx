@@ -6,7 +6,7 @@ import { Page } from '../parts/page.js'
 import { Empty } from '../parts/panel.js'
 import { Search } from '../parts/search.js'
 import { State } from '../parts/state.js'
-import { TablePanel } from '../parts/table.js'
+import { Pager, TablePanel } from '../parts/table.js'
 import { Elapsed, Until } from '../parts/time.js'
 import { setParams, useParams } from '../routes.js'
 import type { ViewData } from '../wire.js'
@@ -19,8 +19,8 @@ type Schedule = ViewData<'schedules'>['rows'][number]
 const overdueAfterMs = 5_000
 
 export function Schedules() {
-  const { namespace, search, schedule, of } = useParams<'schedules'>()
-  const schedules = useView('schedules', { namespace, search })
+  const { namespace, search, schedule, of, after } = useParams<'schedules'>()
+  const schedules = useView('schedules', { namespace, search, after: after ? Number(after) : undefined })
   const { rows = [], count } = schedules.data ?? {}
   return (
     <Page tools={<Search subject="schedules" example="report" />}>
@@ -72,7 +72,9 @@ export function Schedules() {
             </Empty>
           )
         }
-      />
+      >
+        <Pager next={schedules.data?.next} after={after} />
+      </TablePanel>
     </Page>
   )
 }

@@ -10,10 +10,11 @@ export async function deliveryLs(settings: Settings): Promise<void> {
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const [namespace, prefix] = [settings.name('namespace'), settings.text('prefix')]
   const only = { namespace, prefix, limit, states: state && [state] }
-  const { rows, hasMore, searchedRows } = await observe(settings, (observer) => observer.deliveries.search(only))
+  const { rows, next, searchedRows } = await observe(settings, (observer) => observer.deliveries.search(only))
   printRows<'delivery-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) printMessage('No deliveries found.')
-  if (hasMore) printMessage(`Only the first ${limit} deliveries are shown. Use --limit to show more.`)
+  if (next !== null && searchedRows === null)
+    printMessage(`Only the first ${limit} deliveries are shown. Use --limit to show more.`)
   if (searchedRows !== null)
     printMessage(`Only the ${prefix === undefined ? 'latest' : 'first'} ${searchedRows} deliveries were searched.`)
 }

@@ -6,9 +6,9 @@ export const deliveries = {
   /** The latest deliveries, optionally filtered by key prefix and state. */
   deliveries: view({
     intervalMs: 2_000,
-    params: { namespace: 'text', prefix: 'text', state: { oneOf: deliveryStates } },
-    read: ({ observer }, { namespace, prefix, state }) =>
-      observer.deliveries.search({ namespace, prefix, states: state && [state], limit: maxRows }),
+    params: { namespace: 'text', prefix: 'text', state: { oneOf: deliveryStates }, after: 'text' },
+    read: ({ observer }, { namespace, prefix, state, after }) =>
+      observer.deliveries.search({ namespace, prefix, states: state && [state], limit: maxRows, after }),
   }),
 
   /** One delivery with its answer. Null if the delivery does not exist or has expired. */

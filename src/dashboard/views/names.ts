@@ -1,4 +1,4 @@
-import { maxRows, view } from '../view.js'
+import { maxRows, offset, view } from '../view.js'
 
 const maxTimelines = 20
 const maxTerms = 40
@@ -7,8 +7,12 @@ const maxTerms = 40
 export const names = {
   names: view({
     intervalMs: 1_000,
-    params: { namespace: 'text', search: 'text' },
-    read: ({ observer }, { namespace, search }) => observer.names({ namespace, search, limit: maxRows }),
+    params: { namespace: 'text', search: 'text', after: offset },
+    async read({ observer }, { namespace, search, after = 0 }) {
+      const found = await observer.names({ namespace, search, limit: maxRows, offset: after })
+      const isFull = Math.max(found.locks.length, found.leases.length) === maxRows
+      return { ...found, next: isFull ? String(after + maxRows) : null }
+    },
   }),
 
   /** One name with its holders and its waiters. */

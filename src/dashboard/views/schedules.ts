@@ -1,5 +1,5 @@
 import { describeRule } from '../../cron/index.js'
-import { maxRows, view } from '../view.js'
+import { maxRows, offset, view } from '../view.js'
 import { logLinesOf } from './log-lines.js'
 
 const rowsPerPage = 12
@@ -8,10 +8,11 @@ const maxTextLength = 20_000
 export const schedules = {
   schedules: view({
     intervalMs: 2_000,
-    params: { namespace: 'text', search: 'text' },
-    async read({ observer }, only) {
-      const { rows, count } = await observer.schedules.list({ ...only, limit: maxRows })
-      return { rows: rows.map((row) => ({ ...row, ...formatRule(row.rule) })), count }
+    params: { namespace: 'text', search: 'text', after: offset },
+    async read({ observer }, { after = 0, ...only }) {
+      const { rows, count } = await observer.schedules.list({ ...only, limit: maxRows, offset: after })
+      const next = after + rows.length < count ? String(after + rows.length) : null
+      return { rows: rows.map((row) => ({ ...row, ...formatRule(row.rule) })), count, next }
     },
   }),
 

@@ -190,13 +190,7 @@ describeInBrowser('jobs and deliveries', () => {
     await until('the lines are drawn again', () => isDrawnIn('--line'))
 
     const acts = await sql<{ act: string }>(url, 'select act from holdfast.audit order by id')
-    expect(acts.map(({ act }) => act)).toEqual([
-      'retry-job',
-      'cancel-job',
-      'retry-jobs',
-      'pause-queue',
-      'enqueue-job',
-    ])
+    expect(acts.map(({ act }) => act)).toEqual(['retry-job', 'cancel-job', 'retry-jobs', 'pause-queue', 'enqueue-job'])
   })
 
   test.skipIf(isInHurry)(

@@ -24,7 +24,9 @@ import {
 import { type Logger, logOption } from './log/index.js'
 import {
   Anchor,
+  beginGeneration,
   type Connection,
+  checkConnections,
   checkInstanceName,
   checkSchema,
   checkSchemaName,
@@ -145,7 +147,10 @@ const jobsOptionRules = { retain: duration(86_400_000, 3_650 * 86_400_000) }
 /** Context shared by all of an instance's modules. */
 export interface InstanceContext {
   readonly database: Database
-  /** Database access for the statements that keep the instance alive. Differs from `database` only if there is no anchor. */
+  /**
+   * Database access for the statements that keep the instance alive. Differs from `database` only if there is no anchor, and the pool can
+   * have more than one connection.
+   */
   readonly keepaliveDatabase: Database
   readonly writes: WriteMonitor
   /** The instance's anchor. Undefined with the `anchor: 'none'` option. */
@@ -229,9 +234,12 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
       state = await schemaState(database, schema)
     }
     checkSchema(state, schema)
+    checkConnections(state, database)
+    if (database.hasOneConnection) await beginGeneration(database, schema)
     await anchor?.start()
     // Renewals use separate connections, because an instance must not expire when the program has exhausted the pool.
-    const keepaliveDatabase = anchor ? database : writes.wrap(openPgPool(database.connection, 2))
+    const sharesPool = anchor || database.hasOneConnection
+    const keepaliveDatabase = sharesPool ? database : writes.wrap(openPgPool(database.connection, 2))
     const presence =
       anchor ??
       new RowPresence({ database: keepaliveDatabase, schema, namespace, name, retainDays, expiryMs, version, events })

@@ -9,6 +9,7 @@ import {
   whenAborted,
 } from '../base/index.js'
 import type { Connection, Database } from './database.js'
+import { SessionLocksUnavailableError } from './errors.js'
 import { type InstanceName, instanceNameDays } from './instance-name.js'
 import type { DrainListener, Look, Presence } from './presence.js'
 import { proveSessionLocks } from './prove-session-locks.js'
@@ -88,6 +89,7 @@ export class Anchor implements Presence {
 
   /** Opens the first session and proves that its locks exclude other sessions. The schema need not exist yet. */
   async prove(): Promise<void> {
+    if (this.#options.database.hasOneConnection) throw new SessionLocksUnavailableError('single-session')
     const session = await this.openSession()
     try {
       await proveSessionLocks(session, this.#options.database, this.#sql.proof, this.#options.schema)

@@ -59,6 +59,11 @@ export interface Database extends Executor, Reader {
    * node-postgres reports reliably that a connection has died (see docs/decisions/0003-two-drivers.md).
    */
   readonly connection: Connection
+  /**
+   * Whether the user's pool has one connection, and no settings for others. This is the case for PGlite, which runs in the process of its
+   * only client.
+   */
+  readonly hasOneConnection: boolean
   /** Human-readable target of the connection, without the password. */
   readonly address: string
   /**

@@ -70,34 +70,39 @@ export interface SchemaState {
   readonly pending: readonly Migration[]
   /** Modules whose functions have not been applied yet. */
   readonly pendingFunctions: readonly RoomFunctions[]
+  /** Text in which the server names its version. Undefined if the schema is not installed. */
+  readonly server: string | undefined
 }
 
 export async function schemaState(executor: Executor, schema: string): Promise<SchemaState> {
   const here = quoteIdentifier(schema)
   const reading = executor
-    .query<{ version: number; works_from: number; revision: number; hashes: string }>(
+    .query<{ version: number; works_from: number; revision: number; hashes: string; server: string }>(
       `select
          coalesce(pg_catalog.max(version), 0) as version,
          coalesce(pg_catalog.max(works_from), 0) as works_from,
          (select coalesce(pg_catalog.max(revision), 0) from ${here}.applied_functions) as revision,
-         (select pg_catalog.json_object_agg(room, hash) from ${here}.applied_functions)::pg_catalog.text as hashes
+         (select pg_catalog.json_object_agg(room, hash) from ${here}.applied_functions)::pg_catalog.text as hashes,
+         pg_catalog.version() as server
        from ${here}.migration`,
     )
     .catch((error) => {
       const absent = [sqlstate.undefinedTable, sqlstate.undefinedSchema] as (string | undefined)[]
-      if (absent.includes(sqlstateOf(error))) return [{ version: 0, works_from: 0, revision: 0, hashes: null }]
+      if (absent.includes(sqlstateOf(error)))
+        return [{ version: 0, works_from: 0, revision: 0, hashes: null, server: undefined }]
       throw error
     })
   // The process reads its own files while the server works.
   roomFunctions(schema)
   const [row] = await reading
-  const { version, works_from: worksFrom, revision, hashes } = row!
+  const { version, works_from: worksFrom, revision, hashes, server } = row!
   return {
     version,
     worksFrom,
     revision,
     pending: allMigrations(schema).filter((migration) => migration.version > version),
     pendingFunctions: pendingFunctions(schema, revision, JSON.parse(hashes ?? '{}')),
+    server,
   }
 }
 

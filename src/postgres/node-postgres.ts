@@ -233,6 +233,8 @@ export function fromPgPool(
       return inTransaction(from, begin, (tx, _, rows) => work(tx, rows), withinMs).catch(throwExplained)
     },
     connection,
+    // With this option, all clients of the pool would use the same object as their connection.
+    hasOneConnection: (pool.options as { connection?: unknown }).connection !== undefined,
     address: addressOf(connection),
     shortenTimeouts: () => responseTimeout.shorten(),
     prepareStatements() {

@@ -3,6 +3,7 @@ import { ClosedError, formatDuration, type HoldfastError, TrustDeadline, whenAbo
 import type { Connection } from './database.js'
 import { DatabaseUnreachableError, SessionLocksUnavailableError, UnsupportedServerError } from './errors.js'
 import { PgHostsClient } from './hosts.js'
+import { isPglite } from './pglite.js'
 import { refuseTransactionPooler } from './pooler.js'
 import { type Epoch, type Look, trustedFor } from './presence.js'
 import { sqlstate, sqlstateOf, translate } from './sqlstate.js'
@@ -334,7 +335,7 @@ function withLooks({ name, text }: Statement, looks: readonly Look[]): Statement
 
 function checkServer(identity: Identity): void {
   if (/cockroach/i.test(identity.version)) throw new SessionLocksUnavailableError('locks-not-enforced')
-  if (/pglite/i.test(identity.version)) throw new SessionLocksUnavailableError('single-session')
+  if (isPglite(identity.version)) throw new SessionLocksUnavailableError('single-session')
   if (identity.in_recovery) throw new SessionLocksUnavailableError('read-replica')
   if (identity.version_number < minServerVersion) {
     throw new UnsupportedServerError(

@@ -39,6 +39,12 @@ test('the tables of supported versions list the tested versions', () => {
   expect(column('docs/operating/upgrades.md', 'PostgreSQL')).toEqual(postgresql.map(String))
 })
 
+test('the list of runtimes states the tested versions', () => {
+  const page = read('docs/operating/upgrades.md')
+  for (const tool of [`Bun ${tested.bun}`, `Deno ${tested.deno}`, `PGlite ${tested.pglite}`])
+    expect(page).toContain(tool)
+})
+
 test('every page that states a requirement states the oldest supported version', () => {
   const pages = ['README.md', 'SECURITY.md', 'CONTRIBUTING.md', ...pagesOf('docs')]
   const found = pages.flatMap((page) => {

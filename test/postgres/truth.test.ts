@@ -1,6 +1,7 @@
 // Tests the proof of session locks: if session locks cannot be trusted, opening reports the reason. Servers that are not
 // available here are imitated: in one database, functions replace those of PostgreSQL.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError, UsageError } from '../../src/index.js'
 import { type Executor, loadStatements, openPgPool, Session, type SessionStatements } from '../../src/postgres/index.js'
 import { type ProofStatements, proveSessionLocks } from '../../src/postgres/prove-session-locks.js'
@@ -52,6 +53,30 @@ test.each([
 ])('a server that calls itself %s is recognized by its version', async (version, reason) => {
   const url = await imitation(`version() returns text language sql as $$ select '${version}' $$`)
   expect((await refusal(url)).reason).toBe(reason)
+})
+
+test('connections that share the session of PGlite are refused with anchor: none too', async () => {
+  const url = await imitation(`version() returns text language sql as $$ select 'PostgreSQL 18.3 (PGlite 0.5.0)' $$`)
+  const error = await caught(UsageError, Holdfast.open({ url, anchor: 'none' }))
+  expect(error.message).toBe(
+    'Expected a pool with one connection, because all connections to this server share one session, got several connections to PostgreSQL 18.3 (PGlite 0.5.0)',
+  )
+  expect(error.hint).toContain('createPgConfig')
+})
+
+test('a pool with a connection of its own opens no other connection', async () => {
+  const connection = new pg.Connection()
+  const pool = new pg.Pool({ connectionString: await databaseUrl(), connection, max: 1 } as pg.PoolConfig)
+  onTestFinished(() => pool.end())
+  const refused = await caught(SessionLocksUnavailableError, Holdfast.open({ pool }))
+  expect(refused.reason).toBe('single-session')
+  const instance = await open({ pool, anchor: 'none' })
+  await instance.limits.with('name', { max: 1 }, () => {})
+  const sessions = await sql(
+    pool.options.connectionString!,
+    "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'",
+  )
+  expect(sessions).toHaveLength(1)
 })
 
 const load = <Name extends string>(file: string) =>

@@ -31,6 +31,7 @@ import {
   checkSchema,
   checkSchemaName,
   checkUrl,
+  checkVersion,
   type Database,
   explainReadOnly,
   fromPgPool,
@@ -38,6 +39,7 @@ import {
   HolderLookup,
   InstanceName,
   isUpToDate,
+  maxVersionLength,
   migrate,
   NameRegistry,
   type OpenTransaction,
@@ -89,6 +91,11 @@ export interface HoldfastOptions {
    * such as `#2`.
    */
   name?: string | undefined
+  /**
+   * Version of your program, such as `2.4.1` or a commit. At most 63 characters. The dashboard shows when instances with another version
+   * joined. Default: the version in your package.json, if npm has started the program.
+   */
+  version?: string | undefined
   /** Database schema that contains Holdfast's tables. Default: `holdfast`. */
   schema?: string | undefined
   /** Time after which a frozen or unreachable instance loses its locks. At least 2 seconds. Default: 10 seconds. */
@@ -130,6 +137,7 @@ const optionRules = {
   transaction: callback<OpenTransaction>('a function'),
   namespace: text,
   name: { expected: 'a name', read: checkInstanceName },
+  version: { expected: 'a version', read: checkVersion },
   schema: text,
   expiry: duration(2_000, 86_400_000),
   anchor: oneOf('required', 'none'),
@@ -177,6 +185,11 @@ export interface InstanceContext {
   readonly middleware: MiddlewareStack
 }
 
+/** The version in the program's package.json. Undefined unless npm has started the program. */
+function npmVersion(): string | undefined {
+  return process.env.npm_package_version?.slice(0, maxVersionLength) || undefined
+}
+
 /** The version of this package. */
 export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
@@ -188,6 +201,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
   const {
     namespace = 'default',
     name: givenName,
+    version: appVersion = npmVersion(),
     schema = 'holdfast',
     expiry = defaultTimes.expiryMs,
     anchor: anchorOption = 'required',
@@ -221,6 +235,7 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
         retainDays,
         expiryMs,
         version,
+        appVersion,
         events,
       })
     }
@@ -242,7 +257,9 @@ export async function openInstanceContext(options: HoldfastOptions): Promise<Ins
     const keepaliveDatabase = sharesPool ? database : writes.wrap(openPgPool(database.connection, 2))
     const presence =
       anchor ??
-      new RowPresence({ database: keepaliveDatabase, schema, namespace, name, retainDays, expiryMs, version, events })
+      new RowPresence({
+        ...{ database: keepaliveDatabase, schema, namespace, name, retainDays, expiryMs, version, appVersion, events },
+      })
     const names = new NameRegistry({ anchor, keepaliveDatabase, schema })
     return {
       database,

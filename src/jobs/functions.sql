@@ -2034,6 +2034,7 @@ create or replace function holdfast.job_take_over(session integer, out ids bigin
     perform from holdfast.follow_up where follow_up.session = job_take_over.session limit 1;
     if not found then
       delete from holdfast.worker where worker.session = job_take_over.session;
+      perform holdfast.note_lost_instances(array[job_take_over.session]);
     end if;
   end
   $$;

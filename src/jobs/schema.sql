@@ -8,11 +8,13 @@ create table holdfast.queue (
   key bigint primary key,
   namespace text not null,
   name text not null,
-  paused_at timestamptz
+  paused_at timestamptz,
+  added_at timestamptz not null default clock_timestamp()
 );
 comment on table holdfast.queue is 'Names and pauses of queues. A job does not need a row here.';
 comment on column holdfast.queue.key is 'Key that lock_key() derives from the namespace and queue/<name>.';
 comment on column holdfast.queue.paused_at is 'Start of the pause. Null if the queue is not paused.';
+comment on column holdfast.queue.added_at is 'Time when the queue was first used.';
 
 create table holdfast.job (
   queue bigint not null,

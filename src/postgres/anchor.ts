@@ -44,6 +44,7 @@ export interface AnchorOptions {
   readonly retainDays: number
   readonly expiryMs: number
   readonly version: string
+  readonly appVersion?: string | undefined
   readonly events: Events
 }
 
@@ -214,7 +215,7 @@ export class Anchor implements Presence {
   }
 
   async #beginEpoch(session: Session): Promise<void> {
-    const { namespace, name, expiryMs, version } = this.#options
+    const { namespace, name, expiryMs, version, appVersion } = this.#options
     // The statements are pipelined, so they take one round trip.
     await Promise.all([session.run(this.#sql.instance.advance_fence), session.claimNumber()])
     const facts = [
@@ -228,6 +229,7 @@ export class Anchor implements Presence {
       Date.now(),
       name.wanted,
       name.current,
+      appVersion ?? null,
     ]
     const [row] = await session.run(this.#sql.instance.record_session, [
       this.instanceId,

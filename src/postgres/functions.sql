@@ -499,6 +499,21 @@ create or replace function holdfast.free_instance_name(for_namespace text, for_i
 comment on function holdfast.free_instance_name(text, text, text, text) is
   'Returns the first name that no other live instance in the namespace has: the preferred name, the wanted name, or the wanted name with the suffix #2, #3, and so on. Locks the wanted name until the transaction ends. The transaction must record the instance.';
 
+create or replace function holdfast.note_lost_instances(sessions integer[]) returns void
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    update holdfast.instance_name
+    set gone_at = clock_timestamp(),
+        ending = 'lost'
+    from holdfast.instance
+    where instance.session = any(note_lost_instances.sessions)
+      and instance_name.id = instance.id
+      and gone_at is null
+  $$;
+comment on function holdfast.note_lost_instances(integer[]) is
+  'Records that instances are gone, whose last epochs are no longer present. An instance that reconnects removes the record.';
+
 create or replace function holdfast.instance_of_session(session integer) returns text
   language plpgsql
   stable

@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { checkNoMissingValue, describe, type Events, UsageError } from '../base/index.js'
 
 const maxLength = 63
+export const maxVersionLength = 63
 const minDays = 30
 
 /**
@@ -29,6 +30,17 @@ export function checkInstanceName(given: unknown): string {
     )
   }
   checkNoMissingValue(given, 'the name of the instance')
+  return given
+}
+
+/** Throws if a value cannot be the version of a program. */
+export function checkVersion(given: unknown): string {
+  const fits = typeof given === 'string' && given.length <= maxVersionLength && /^[\x21-\x7e]+$/.test(given)
+  if (!fits) {
+    throw new UsageError(
+      `Expected the version of the program to be a string of 1 to ${maxVersionLength} printable ASCII characters without spaces, got ${describe(given)}`,
+    )
+  }
   return given
 }
 

@@ -2,7 +2,7 @@
 
 -- name: record_session
 -- Begins an epoch for an instance with an anchor, and returns the instance's name. $14 is the wanted name, and $15 is the preferred
--- name, which may have a suffix from an earlier epoch. The commit is flushed to disk, because after a crash the other instances wait for
+-- name, which may have a suffix from an earlier epoch. $16 is the program's version. The commit is flushed to disk, because after a crash the other instances wait for
 -- the instances that are recorded in this table.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
@@ -11,12 +11,13 @@ named as materialized (
   select holdfast.free_instance_name($2, $1, $14, $15) as name
 ),
 recorded_name as (
-  insert into holdfast.instance_name as known (id, name, host, os_pid, sessions)
-  select $1, named.name, $5, $6, array[$3::integer] from named
+  insert into holdfast.instance_name as known (id, namespace, name, host, os_pid, app_version, sessions)
+  select $1, $2, named.name, $5, $6, $16, array[$3::integer] from named
   on conflict (id) do update
   set name = excluded.name,
       sessions = known.sessions[greatest(1, cardinality(known.sessions) - 998):] || excluded.sessions,
-      gone_at = null
+      gone_at = null,
+      ending = null
 )
 insert into holdfast.instance
   (
@@ -55,13 +56,21 @@ set state = $2
 where id = $1
 
 -- name: delete_instance
--- Deletes a closing instance's row.
-delete from holdfast.instance
-where id = $1
+-- Deletes a closing instance's row, and records how the instance ended.
+with closed as (
+  delete from holdfast.instance
+  where id = $1
+  returning id, state
+)
+update holdfast.instance_name
+set gone_at = clock_timestamp(),
+    ending = case closed.state when 'drained' then 'drained' else 'closed' end
+from closed
+where instance_name.id = closed.id
 
 -- name: record_row
--- Begins an epoch for an instance without an anchor, which is present until the row expires. $10 is the wanted name, and $11 is the
--- preferred name. The commit is flushed to disk for the same reason as in record_session.
+-- Begins an epoch for an instance without an anchor, which is present until the row expires. $10 is the wanted name, $11 is the
+-- preferred name, and $12 is the program's version. The commit is flushed to disk for the same reason as in record_session.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -69,12 +78,13 @@ named as materialized (
   select holdfast.free_instance_name($2, $1, $10, $11) as name, nextval('holdfast.session')::integer as session
 ),
 recorded_name as (
-  insert into holdfast.instance_name as known (id, name, host, os_pid, sessions)
-  select $1, named.name, $3, $4, array[named.session] from named
+  insert into holdfast.instance_name as known (id, namespace, name, host, os_pid, app_version, sessions)
+  select $1, $2, named.name, $3, $4, $12, array[named.session] from named
   on conflict (id) do update
   set name = excluded.name,
       sessions = known.sessions[greatest(1, cardinality(known.sessions) - 998):] || excluded.sessions,
-      gone_at = null
+      gone_at = null,
+      ending = null
 )
 insert into holdfast.instance
   (id, namespace, name, session, host, os_pid, version, node, expiry_ms, pooler, state, clock_ahead_ms, generation, expires_at)
@@ -162,7 +172,8 @@ dead_instances as (
 ),
 gone_instances as (
   update holdfast.instance_name
-  set gone_at = now()
+  set gone_at = now(),
+      ending = 'lost'
   where id in (
     select id
     from holdfast.instance_name

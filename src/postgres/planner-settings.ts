@@ -57,6 +57,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
     traits: ['not compiled', 'by index'],
     functions: [
       'instance_of_session',
+      'note_lost_instances',
       'job_sweep_keys',
       'schedule_record_gap',
       'schedule_make_room',

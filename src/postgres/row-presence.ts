@@ -39,6 +39,7 @@ export interface RowPresenceOptions {
   readonly retainDays: number
   readonly expiryMs: number
   readonly version: string
+  readonly appVersion?: string | undefined
   readonly events: Events
 }
 
@@ -172,13 +173,13 @@ export class RowPresence implements Presence {
   }
 
   async #beginEpoch(): Promise<RowEpoch> {
-    const { database, namespace, name, expiryMs, version } = this.#options
+    const { database, namespace, name, expiryMs, version, appVersion } = this.#options
     const run = (statement: Name, values: unknown[] = []) =>
       database.query<PresenceRow>(this.#sql[statement].text, values, expiryMs)
     await run('advance_fence')
     const sentAt = performance.now()
     const facts = [name.host, process.pid, version, process.versions.node, expiryMs, this.#state, Date.now()]
-    const values = [this.instanceId, namespace, ...facts, name.wanted, name.current]
+    const values = [this.instanceId, namespace, ...facts, name.wanted, name.current, appVersion ?? null]
     const [row] = await database.write<PresenceRow>(this.#sql.record_row.text, values, expiryMs)
     name.onRecorded(row!.name!)
     const number = Number(row!.session)

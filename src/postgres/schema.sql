@@ -104,19 +104,29 @@ create table holdfast.instance_name (
   host text not null,
   os_pid integer not null,
   sessions integer[] not null,
-  gone_at timestamptz
+  gone_at timestamptz,
+  namespace text not null,
+  app_version text,
+  opened_at timestamptz not null default clock_timestamp(),
+  ending text check (ending in ('closed', 'drained', 'lost'))
 );
 comment on table holdfast.instance_name is
-  'Names of instances, live or gone. The history of jobs, runs and deliveries refers to instances by id or by session number. A row is deleted a month after its instance is gone, or later if finished jobs are kept longer.';
+  'Names and history of instances, live or gone. The history of jobs, runs and deliveries refers to instances by id or by session number. A row is deleted a month after its instance is gone, or later if finished jobs are kept longer.';
 comment on column holdfast.instance_name.id is 'Id of the instance. See instance.';
 comment on column holdfast.instance_name.name is 'Last name of the instance.';
 comment on column holdfast.instance_name.os_pid is 'Process id on the machine.';
 comment on column holdfast.instance_name.sessions is 'Session numbers of the instance''s latest 1,000 epochs, oldest first.';
 comment on column holdfast.instance_name.gone_at is
-  'Time when a sweep found no row in the table instance. Null while the instance has a row there.';
+  'Time when the instance closed, or when another instance noticed that it was lost. Null while the instance is open, and until a loss is noticed.';
+comment on column holdfast.instance_name.namespace is 'Namespace of the instance''s names.';
+comment on column holdfast.instance_name.app_version is 'Version of the program, from the option version. Null if the program has given none.';
+comment on column holdfast.instance_name.opened_at is 'Time when the instance opened.';
+comment on column holdfast.instance_name.ending is
+  'closed: the instance closed. drained: it closed after all its work had ended. lost: it was gone without closing. Null while gone_at is null.';
 -- A row is inserted only when an instance opens, so a pending list would slow down each search and save nothing.
 create index instance_name_sessions on holdfast.instance_name using gin (sessions) with (fastupdate = off);
 create index instance_name_gone_at on holdfast.instance_name (gone_at);
+create index instance_name_opened_at on holdfast.instance_name (opened_at);
 
 create table holdfast.name (
   key bigint primary key,

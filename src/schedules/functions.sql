@@ -509,6 +509,7 @@ create or replace function holdfast.schedule_recover(of_schedule bigint) returns
     if dead is null then
       return;
     end if;
+    perform holdfast.note_lost_instances(dead);
     with lost as materialized (
       select t.schedule, t.at, t.extra, s.reruns
       from holdfast.tick t

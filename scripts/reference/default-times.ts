@@ -115,6 +115,7 @@ const entries: Record<keyof typeof defaultTimes, Entry> = {
     meaning: 'Time from SIGTERM to SIGKILL if the lock is lost',
   },
   topIntervalMs: { calls: '`holdfast top`', option: '`--interval`', meaning: 'Time between two refreshes' },
+  sinceMs: { calls: '`holdfast changes`, `holdfast job stats`', option: '`--since`', meaning: 'Period to look back' },
 }
 
 /** Returns the text of the page. */

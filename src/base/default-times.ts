@@ -57,4 +57,6 @@ export const defaultTimes = {
   lockRunKillAfterMs: 5 * second,
   /** `--interval` of `holdfast top`. */
   topIntervalMs: 2 * second,
+  /** `--since` of `holdfast changes` and `holdfast job stats`. */
+  sinceMs: 60 * minute,
 } as const

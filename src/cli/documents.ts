@@ -10,11 +10,13 @@ import type { DemoEventKind, DemoOutcome, Verdict } from '../demo/index.js'
 import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
 import type { ImportResult, ImportSource, JobStatus } from '../jobs/index.js'
 import type {
+  Change,
   ContendedName,
   Cycle,
   DeliveryDetails,
   FleetInstance,
   InstanceWork,
+  LastError,
   LimitDetails,
   ObservedDelivery,
   ObservedJob,
@@ -24,6 +26,7 @@ import type {
   ObservedQueue,
   Overview,
   Participant,
+  TrendCounts,
   Wait,
 } from '../observe/index.js'
 import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
@@ -78,6 +81,8 @@ export interface Documents {
   }
   /** Jobs. */
   'job-ls': readonly ObservedJob[]
+  /** Ended jobs, failures and times of each kind or queue. */
+  'job-stats': readonly JobStatsRow[]
   /** One job. Null if the job does not exist. */
   'job-show': JobShow | null
   /** The last lines that the handler of a job has logged. */
@@ -104,6 +109,8 @@ export interface Documents {
     /** IDs of the failed jobs that were discarded. */
     readonly discarded: readonly number[]
   }
+  /** Changes in the fleet, latest first. */
+  changes: readonly Change[]
   /** Queues. */
   'queue-ls': readonly ObservedQueue[]
   /** Result of `queue pause`. */
@@ -287,6 +294,30 @@ export interface DeliveryShow extends Omit<DeliveryDetails, 'value' | 'body'> {
   readonly value: unknown
   /** Binary part of the answer in base64, such as a response body. At most 64 KiB are included. */
   readonly body: string | null
+}
+
+/** Ended jobs of a kind or a queue in the last hours. */
+export interface JobStatsRow extends TrendCounts {
+  /** Whether the row describes a kind or a queue. */
+  readonly by: 'kind' | 'queue'
+  /** Name of the kind or the queue. */
+  readonly name: string
+  /** Namespace of the jobs. Null if the name of their queue is not known. */
+  readonly namespace: string | null
+  /**
+   * Average number of jobs per minute that are done.
+   *
+   * @fraction
+   */
+  readonly perMinute: number
+  /**
+   * Share of the attempts that failed, from 0 to 1. Null if there were no attempts.
+   *
+   * @fraction
+   */
+  readonly failureShare: number | null
+  /** Error of the latest failed attempt or job of the kind. Null if none failed, and for queues. */
+  readonly lastError: LastError | null
 }
 
 /** A job's status. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { addBench } from './bench/command.js'
+import { addChanges } from './changes/command.js'
 import { addVerb, CliCommand, withExamples } from './command.js'
 import { addCompletion } from './completion/command.js'
 import { addDashboard } from './dashboard/command.js'
@@ -24,7 +25,7 @@ import { addWork } from './work/command.js'
 // The help lists the commands in this order.
 const coordination = [addLock, addLease, addLimit, addDelivery]
 const work = [addWork, addJob, addQueue, addSchedule]
-const fleet = [addInstance, addGraph, addTop, addDashboard, addMcp]
+const fleet = [addInstance, addChanges, addGraph, addTop, addDashboard, addMcp]
 const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
 
 /**

@@ -16,6 +16,9 @@ interface OptionValue {
  * Reads and checks options by name and type, so that all commands' error messages are consistent. Each command chooses
  * its exit code.
  */
+/** Maximum value of the option `--since`. */
+export const maxSinceMs = 48 * 3_600_000
+
 export class Settings {
   readonly #command: Command
 

@@ -2,15 +2,8 @@ import { loadStatements, type Reader, type Statement } from '../postgres/index.j
 import type { NamedKey } from './names.js'
 import { type RawRow, readRow } from './rows.js'
 
-/**
- * Maximum number of columns in a timeline, and of points in a latency line. For a longer period, each column covers
- * several minutes.
- */
+/** Maximum number of columns in a timeline. For a longer period, each column covers several minutes. */
 const maxColumns = 480
-const maxPoints = 240
-/** Maximum number of history pages that are read for latencies. */
-const maxPages = 500
-const maxQueues = 20
 
 export interface HoldTimelineFilter {
   readonly namespace?: string | undefined
@@ -84,52 +77,6 @@ export interface ObservedTerm {
   readonly lastedMs: number
 }
 
-export interface LatencyFilter {
-  readonly namespace?: string | undefined
-  readonly queue?: string | undefined
-  /** Number of hours to read, at most 48. Default 3. */
-  readonly hours?: number | undefined
-}
-
-/** Job wait times and run times by queue. */
-export interface Latencies {
-  /** Start of the first column. */
-  readonly from: Date
-  readonly columnMs: number
-  readonly columns: number
-  /** Sampling rate: one in `oneOf` jobs was read. The value is 1 if all jobs were read. */
-  readonly oneOf: number
-  /** Latencies of at most 20 queues. The queues with the most finished jobs come first. */
-  readonly queues: readonly QueueLatencies[]
-}
-
-export interface QueueLatencies {
-  readonly namespace: string
-  readonly queue: string
-  /** Latencies in each column. Columns without jobs are omitted. */
-  readonly points: readonly LatencyPoint[]
-}
-
-export interface LatencyPoint {
-  /** Index of the column. */
-  readonly column: number
-  /** Number of jobs in the column that were read. */
-  readonly jobs: number
-  /**
-   * Time from enqueueing to the claim, for jobs that ended with their first attempt. Includes any requested delay. Null
-   * if there are no such jobs.
-   */
-  readonly waited: Percentiles | null
-  /** Run time from the claim to the end, for jobs that ended as `done`. Null if there are no such jobs. */
-  readonly took: Percentiles | null
-}
-
-export interface Percentiles {
-  readonly p50Ms: number
-  readonly p95Ms: number
-  readonly p99Ms: number
-}
-
 interface RawHoldTimelineRow extends NamedKey {
   names: number
   columns: number
@@ -140,24 +87,15 @@ interface RawHoldTimelineRow extends NamedKey {
   waited: number[] | null
 }
 
-interface RawLatencyRow {
-  namespace: string
-  name: string
-  step: number
-  from_ms: number
-  now_ms: number
-  points: [column: number, jobs: number, waited: number[] | null, took: number[] | null][]
-}
-
 const minuteMs = 60_000
 const tenthsOfMinute = 600
 /** Instances record a minute's samples within the next minute. */
 const recordedWithinMs = 60_000
 
-/** Reads name samples, terms and job latencies. Part of the `Observer`. */
+/** Reads name samples and terms. Part of the `Observer`. */
 export class HoldHistory {
   readonly #reader: Reader
-  readonly #sql: Record<'timeline' | 'terms' | 'key' | 'latencies', Statement>
+  readonly #sql: Record<'timeline' | 'terms' | 'key', Statement>
 
   constructor(reader: Reader, schema: string) {
     this.#reader = reader
@@ -189,28 +127,6 @@ export class HoldHistory {
     const [row] = await this.#reader.read<{ key: string }>(this.#sql.key.text, [namespace, name])
     return row!.key
   }
-
-  async latencies({ namespace, queue, hours = 3 }: LatencyFilter): Promise<Latencies> {
-    const minutes = Math.ceil((hours * 60) / maxPoints)
-    const values = [hours, minutes, namespace ?? null, queue ?? null, maxQueues, maxPages]
-    const rows = await this.#reader.read<RawLatencyRow>(this.#sql.latencies.text, values)
-    return {
-      from: new Date(rows[0]?.from_ms ?? Date.now() - hours * 3_600_000),
-      columnMs: minutes * minuteMs,
-      columns: Math.ceil((hours * 60) / minutes),
-      oneOf: rows[0]?.step ?? 1,
-      queues: rows.map(({ namespace, name, points }) => ({
-        namespace,
-        queue: name,
-        points: points.map(([column, jobs, waited, took]) => ({
-          column,
-          jobs,
-          waited: readPercentiles(waited),
-          took: readPercentiles(took),
-        })),
-      })),
-    }
-  }
 }
 
 function readTimelineRow(
@@ -230,8 +146,4 @@ function readTimelineRow(
     waited[place] = percent(row.waited![at]!)
   }
   return { key, namespace, label, heldMs, waitedMs, held, waited }
-}
-
-function readPercentiles(given: number[] | null): Percentiles | null {
-  return given && { p50Ms: given[0]!, p95Ms: given[1]!, p99Ms: given[2]! }
 }

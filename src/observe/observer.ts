@@ -1,18 +1,12 @@
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { type ChangeFilter, ChangeReader, type Changes } from './changes.js'
 import { CombinedQuery } from './combined-query.js'
 import { DeliveriesObserver } from './deliveries.js'
 import { FleetObserver } from './fleet.js'
 import { buildGraph, type WaitGraph } from './graph.js'
 import { type LeaseRow, LockedNames, type RecordedWaitRow } from './graph-locks.js'
 import { type PlaceRow, Places } from './graph-places.js'
-import {
-  HoldHistory,
-  type HoldTimeline,
-  type HoldTimelineFilter,
-  type Latencies,
-  type LatencyFilter,
-  type ObservedTerm,
-} from './hold-history.js'
+import { HoldHistory, type HoldTimeline, type HoldTimelineFilter, type ObservedTerm } from './hold-history.js'
 import { JobKindsObserver } from './job-kinds.js'
 import { JobsObserver } from './jobs.js'
 import { LimitsObserver } from './limits.js'
@@ -22,6 +16,7 @@ import { type Overview, type OverviewFilter, OverviewReader } from './overview.j
 import { Proof, type ProofReport } from './proof.js'
 import { type RawRow, readRow } from './rows.js'
 import { SchedulesObserver } from './schedules.js'
+import { type Activity, type TrendFilter, TrendReader, type Trends } from './trends.js'
 
 /** Maximum number of limits, of lanes and of jobs in the wait graph. */
 const maxNames = 100
@@ -48,6 +43,8 @@ export class Observer {
   readonly #hasBlockedWaits: Statement
   readonly #overviewReader: OverviewReader
   readonly #holdHistory: HoldHistory
+  readonly #trendReader: TrendReader
+  readonly #changeReader: ChangeReader
   readonly #proof: Proof
 
   constructor(reader: Reader, schema = 'holdfast') {
@@ -60,6 +57,8 @@ export class Observer {
     this.jobKinds = new JobKindsObserver(reader, schema)
     this.#overviewReader = new OverviewReader(reader, schema, this.jobs, this.schedules)
     this.#holdHistory = new HoldHistory(reader, schema)
+    this.#trendReader = new TrendReader(reader, schema)
+    this.#changeReader = new ChangeReader(reader, schema)
     this.#proof = new Proof(reader, schema)
     this.#sql = loadStatements(new URL('./observe.sql', import.meta.url), schema)
     type Part = Exclude<keyof GraphRows, 'locks'>
@@ -157,11 +156,21 @@ export class Observer {
   }
 
   /**
-   * Reads job wait times and run times by queue and column. From a long history, reads only a sample: one in `oneOf`
-   * jobs.
+   * Reads how many jobs ended, how many attempts failed, and how long jobs waited and ran: over time, by kind and by
+   * queue. Reads only a sample of a long history.
    */
-  latencies(only: LatencyFilter = {}): Promise<Latencies> {
-    return this.#holdHistory.latencies(only)
+  trends(only: TrendFilter = {}): Promise<Trends> {
+    return this.#trendReader.read(only)
+  }
+
+  /** Reads how many instances were open, and how many names were held and waited for, in each of the last 60 minutes. */
+  activity({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Activity> {
+    return this.#trendReader.activity(namespace)
+  }
+
+  /** Lists what has changed in the fleet, latest first. */
+  changes(only: ChangeFilter = {}): Promise<Changes> {
+    return this.#changeReader.read(only)
   }
 
   /** Returns whether any call or job is waiting. Costs much less than reading the graph. */

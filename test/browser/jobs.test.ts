@@ -39,6 +39,16 @@ describeInBrowser('jobs and deliveries', () => {
       .waitFor()
     await expectAccessible(page)
 
+    // One click leads from a kind to its failed jobs.
+    await page.getByRole('img', { name: /^Failures, all queues\. Latest values: failed attempts/ }).waitFor()
+    const kinds = page.getByRole('table', { name: 'Kinds' })
+    await kinds.getByText('TypeError: smtp is away').waitFor()
+    await kinds.getByRole('link', { name: /^1 failed jobs of kind/ }).click()
+    await list.getByText('blocked').waitFor({ state: 'detached' })
+    expect(await list.locator('tbody tr').count()).toBe(1)
+    await page.goto(`${board.url}#/jobs`)
+    await list.getByText('blocked').waitFor()
+
     // A mistake is explained, and a suggestion is accepted. The page does not send the invalid search.
     await page.keyboard.press('/')
     await page.keyboard.type('state:faild')
@@ -177,7 +187,7 @@ describeInBrowser('jobs and deliveries', () => {
         const wanted = getComputedStyle(probe).color.match(/\d+/g)!.map(Number)
         probe.remove()
         // A change of its width draws the canvas again, too.
-        const canvas = document.querySelector<HTMLCanvasElement>('.latency canvas')
+        const canvas = document.querySelector<HTMLCanvasElement>('.time-chart canvas')
         if (!canvas) return false
         const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)
         for (let at = 0; at < data.length; at += 4) {

@@ -127,6 +127,40 @@ describe('job ls', () => {
   })
 })
 
+describe('job stats and changes', () => {
+  test('job stats counts jobs and failures of each kind and queue, and changes lists the failure', async () => {
+    const failed = await holdfast.jobs.enqueue(fail, null)
+    await holdfast.jobs.enqueue(mail, { to: 'done' })
+    await drain(holdfast, [mail, fail])
+    const [first, second, ...rest] = (await json(['job', 'stats'])) as object[]
+    expect(first).toMatchObject({
+      by: 'kind',
+      name: 'fail',
+      done: 0,
+      failedAttempts: 1,
+      failed: 1,
+      failureShare: 1,
+      took: null,
+      lastError: { job: failed.id, name: 'TypeError', message: 'broken\tin\nlines' },
+    })
+    expect(second).toMatchObject({ name: 'mail', done: 1, failureShare: 0, perMinute: 0.0167, lastError: null })
+    expect(rest).toEqual([])
+    const kinds = async (...args: string[]) =>
+      ((await json(['job', 'stats', ...args])) as { name: string }[]).map(({ name }) => name)
+    expect(await kinds('--queue', 'post')).toEqual(['mail'])
+    expect(await kinds('--kind', 'fail')).toEqual(['fail'])
+    expect(await kinds('--by', 'queue')).toEqual(['default', 'post'])
+    const { stdout } = await startOnTerminal(['job', 'stats', '--since', '2h'], { ...env, NO_COLOR: '1' }).ended
+    expect(stdout.replaceAll('\r', '')).toMatch(/fail +0 +0 +1 +100% +1 .*TypeError/)
+
+    const listed = (await json(['changes'])) as { kind: string; job: number | null }[]
+    expect(listed.find(({ kind }) => kind === 'jobs-failed')).toMatchObject({ job: failed.id, count: 1 })
+    const changes = await startOnTerminal(['changes'], { ...env, NO_COLOR: '1' }).ended
+    expect(changes.stdout).toMatch(/ago +a job of kind fail failed: TypeError: broken/)
+    expect((await run(['changes', '--since', '3d'], env)).stderr).toContain('at most 2d')
+  })
+})
+
 describe('job show', () => {
   test('job show prints all details of a failed job', async () => {
     const { id } = await holdfast.jobs.enqueue(fail, { some: 'input' }, { priority: -1, meta: { tags: ['billing'] } })

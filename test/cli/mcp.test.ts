@@ -268,16 +268,24 @@ describe('a question', () => {
     ])
   })
 
-  test('how long jobs take: job-stats summarizes each queue', async () => {
-    const { queues, oneOf } = await ask('job-stats', { hours: 1 })
+  test('what fails: job-stats summarizes each kind and each queue', async () => {
+    const { kinds, queues, oneOf } = await ask('job-stats', { hours: 1 })
     expect(oneOf).toBe(1)
-    const range = {
-      lowestMedianMs: expect.any(Number),
-      highestMedianMs: expect.any(Number),
-      highestP99Ms: expect.any(Number),
-    }
-    expect(queues).toContainEqual({ namespace: 'default', queue: 'media', jobs: 1, waited: range, took: range })
-    expect((await ask('job-stats', { queue: 'mail' })).queues).toMatchObject([{ queue: 'mail', jobs: 1, took: null }])
+    const times = { p50Ms: expect.any(Number), p95Ms: expect.any(Number), p99Ms: expect.any(Number) }
+    const done = { namespace: 'default', done: 1, failedAttempts: 0, failed: 0, waited: times, took: times }
+    expect(queues).toContainEqual({ queue: 'media', ...done })
+    expect(kinds[0]).toMatchObject({ done: 0, failed: 1, took: null, lastError: { message: expect.any(String) } })
+    const ofMail = await ask('job-stats', { queue: 'mail' })
+    expect(ofMail.kinds.every(({ queues }: { queues: string[] }) => queues.includes('mail'))).toBe(true)
+    expect(ofMail.kinds.length).toBeLessThan(kinds.length)
+  })
+
+  test('what has changed: changes lists instances, queues, schedules and failed jobs', async () => {
+    const { rows } = await ask('changes', { limit: 100 })
+    const found = new Set(rows.map(({ kind }: { kind: string }) => kind))
+    expect([...found]).toEqual(
+      expect.arrayContaining(['instances-joined', 'jobs-failed', 'queue-added', 'schedule-added']),
+    )
   })
 
   test('schedules: schedules and schedule show the rule, the next tick and the runs', async () => {

@@ -86,6 +86,24 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
   expect(await idsOf('queue:nowhere')).toEqual([])
   expect(await idsOf('state:buried')).toContain('Expected state to be one of running, ready')
 
+  const trends = (await get('trends?namespace=shop&hours=1')).data
+  expect(trends.kinds[0]).toMatchObject({
+    kind: 'fail',
+    failed: 1,
+    failedAttempts: 2,
+    lastError: { job: failed.id, name: 'TypeError', message: 'hidden' },
+  })
+  expect(trends.queues).toMatchObject([{ queue: 'mail', done: 1, failedAttempts: 2 }])
+  const changes = (await get('changes?namespace=shop')).data.rows
+  expect(changes.find(({ kind }: Any) => kind === 'jobs-failed')).toMatchObject({
+    text: 'a job of kind fail failed: TypeError: hidden',
+    isBad: true,
+    job: failed.id,
+  })
+  expect((await get('changes?namespace=shop&marks=true')).data.rows.map(({ kind }: Any) => kind)).not.toContain(
+    'jobs-failed',
+  )
+
   const buried = (await get(`job?id=${failed.id}`)).data.job
   expect(buried).toMatchObject({
     state: 'buried',

@@ -8,7 +8,6 @@ import { type Database, openPgPool } from '../../src/postgres/index.js'
 import { campaign, leading } from '../elections/fixture.js'
 import { Child } from '../fault/children.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { insertDone } from '../setup/done-jobs.js'
 import { sql, stays, until } from '../setup/facts.js'
 import { anchorPid, open, openFleet } from '../setup/instances.js'
 
@@ -240,36 +239,6 @@ test('samples of an hour are limited to 1,000 names and 1,000 more with waiters,
       'select key::integer, count(*)::integer, min(fence)::integer from holdfast.term where key in (5, 6) group by 1',
     ),
   ).toEqual([{ key: 5, count: 500, min: 101 }])
-})
-
-test('latencies of jobs are calculated by queue from the job history', async () => {
-  await query("insert into holdfast.queue (key, namespace, name) values (901, 'late', 'mail'), (902, 'late', 'post')")
-  // One job every 24 seconds for the last four hours. Each waited for 1 to 100 ms and ran for ten times as long.
-  const jobs = `
-    select
-      n + 1000000 as id, case when n % 10 = 0 then 902 else 901 end as queue, 'k' as kind, 'null'::json as payload,
-      ended - make_interval(secs => (n % 100 + 1) * 0.011) as enqueued_at,
-      ended - make_interval(secs => (n % 100 + 1) * 0.010) as claimed_at, ended as ended_at
-    from (select n, clock_timestamp() - make_interval(secs => 4 * 3600 - n * 24) as ended from generate_series(1, 599) as n) as jobs`
-  await query(insertDone(`${jobs} where n % 7 <> 0`))
-  await query(
-    `insert into holdfast.job_stopped
-       (id, queue, kind, payload, enqueued_at, claimed_at, ended_at, priority, state, failed, crashes, max_crashes)
-     select *, 0, 'buried', 0, 0, 3 from (${jobs} where n % 7 = 0) as stopped`,
-  )
-  const { queues, oneOf, columnMs, columns } = await observer.latencies({ namespace: 'late', hours: 1 })
-  expect({ oneOf, columnMs, columns }).toEqual({ oneOf: 1, columnMs: 60_000, columns: 60 })
-  expect(queues.map(({ queue }) => queue)).toEqual(['mail', 'post'])
-  const counted = queues.flatMap(({ points }) => points).reduce((sum, { jobs }) => sum + jobs, 0)
-  // The jobs of the last hour, and no others.
-  expect(counted).toBe(149)
-  for (const { waited, took, column } of queues[0]!.points) {
-    expect(column).toBeLessThan(60)
-    expect(took!.p50Ms).toBeGreaterThan(waited!.p50Ms)
-    expect(took!.p99Ms).toBeGreaterThanOrEqual(took!.p95Ms)
-  }
-  const [post] = (await observer.latencies({ namespace: 'late', queue: 'post', hours: 4 })).queues
-  expect(post!.points.reduce((sum, { jobs }) => sum + jobs, 0)).toBe(59)
 })
 
 test('a term that is recorded over a slow network has the correct start time', async () => {

@@ -4,9 +4,7 @@ import { readJobSearch, searchStateOf, writeSearchTerm } from '../../src/search/
 import { useNow } from '../clock.js'
 import { formatNumber } from '../format.js'
 import { countOf, flowOf, formatJobs, formatRate, JobFlow, waitReasons } from '../graphics/job-flow.js'
-import { LatencyChart, LatencyTable, type Measure, pointsOf, queueIdOf } from '../graphics/latency.js'
 import { type LiveView, useView } from '../live.js'
-import { Choice } from '../parts/choice.js'
 import { Act, PauseOrResume } from '../parts/confirm.js'
 import { OwnerMark } from '../parts/instance-mark.js'
 import { Name, QueueName } from '../parts/name.js'
@@ -21,6 +19,7 @@ import { Enqueue } from './jobs/enqueue.js'
 import { OneJob } from './jobs/one-job.js'
 import { JobSearch, parseMistake } from './jobs/search.js'
 import { countInStates, StateTabs } from './jobs/state-tabs.js'
+import { TrendPanels } from './jobs/trend-panels.js'
 
 type Queues = ViewData<'queues'>
 type Queue = Queues['rows'][number]
@@ -60,7 +59,7 @@ export function Jobs() {
         opened={id}
       />
       <QueueList live={queues} />
-      <LatencyPanel namespace={namespace} />
+      <TrendPanels namespace={namespace} />
       <FlowPanel live={queues} />
     </Page>
   )
@@ -113,69 +112,6 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
       }
     >
       {isOpen && <JobFlow flow={flow} />}
-    </Panel>
-  )
-}
-
-const measureTexts = {
-  waited: 'Waiting time, from enqueueing to claim',
-  took: 'Run time, from claim to completion',
-} as const
-
-function LatencyPanel({ namespace }: { readonly namespace: string | undefined }) {
-  const [hours, setHours] = useState(3)
-  const [chosen, setChosen] = useState<string>()
-  const [measure, setMeasure] = useState<Measure>('waited')
-  const live = useView('latencies', { namespace, hours })
-  const all = live.data?.queues ?? []
-  const queue = all.find((one) => queueIdOf(one) === chosen) ?? all[0]
-  const queues = all.map((one) => {
-    const namespaceText = namespace ? '' : `${one.namespace.slice(0, 40)} / `
-    return [queueIdOf(one), `${namespaceText}${one.queue.slice(0, 60)}`] as const
-  })
-  const points = live.data && queue ? pointsOf(live.data, queueIdOf(queue), measure) : []
-  const label = `${measureTexts[measure]}${queue ? `, queue ${queue.queue}` : ''}`
-  return (
-    <Panel
-      title="Latency"
-      live={live}
-      description={
-        live.data && live.data.oneOf > 1 ? `Based on a sample of 1 in ${live.data.oneOf} ended jobs.` : undefined
-      }
-      table={queue && <LatencyTable points={points} label={label} />}
-      tools={
-        <div class="row">
-          <Choice
-            label="Queue"
-            value={queue ? queueIdOf(queue) : ''}
-            options={queues.length > 0 ? queues : [['', 'No queue']]}
-            onChange={setChosen}
-          />
-          <Choice<Measure>
-            label="Measure"
-            value={measure}
-            options={[
-              ['waited', 'waiting time'],
-              ['took', 'run time'],
-            ]}
-            onChange={setMeasure}
-          />
-          <Choice
-            label="Period"
-            value={hours}
-            options={[1, 3, 12, 48].map((one) => [one, `${one} h`] as const)}
-            onChange={setHours}
-          />
-        </div>
-      }
-    >
-      {queue ? (
-        <LatencyChart points={points} label={label} />
-      ) : (
-        <Empty title="No jobs ended in this period.">
-          This chart shows the median, the 95th and the 99th percentile of the waiting time and of the run time.
-        </Empty>
-      )}
     </Panel>
   )
 }

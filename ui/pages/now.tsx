@@ -1,6 +1,7 @@
 import { useView } from '../live.js'
 import { Page } from '../parts/page.js'
 import { useParams } from '../routes.js'
+import { ChangeList } from './changes.js'
 import { Counts } from './now/counts.js'
 import { NextTicks, Problems, Queues } from './now/overview-panels.js'
 import { ProofPanel } from './now/proof.js'
@@ -21,9 +22,10 @@ export function Now() {
   }
   return (
     <Page>
-      <Counts overview={overview} graph={graph} />
+      <Counts namespace={namespace} overview={overview} graph={graph} />
       <Problems overview={overview} />
       <WaitPanel graph={graph} />
+      <ChangeList namespace={namespace} />
       <div class="side-by-side">
         <Queues overview={overview} />
         <NextTicks overview={overview} />

@@ -1,7 +1,8 @@
 import { addNoun, addVerb, type CliCommand, runs } from '../command.js'
+import { EnvOption } from '../options.js'
 
 export function addJob(program: CliCommand): void {
-  const job = addNoun(program, 'job', 'list, show, add, import, retry, cancel and discard jobs', [
+  const job = addNoun(program, 'job', 'list, show, count, add, import, retry, cancel and discard jobs', [
     'holdfast job ls',
     'holdfast job show 42',
     'holdfast job retry --state failed --kind send-email --since 1h',
@@ -36,6 +37,20 @@ export function addJob(program: CliCommand): void {
     .argument('<id>', 'ID of the job')
     .envOption('--follow', 'print new lines until the job has ended')
     .action(runs(async () => (await import('./logs.js')).jobLogs))
+
+  addVerb(job, 'stats', ['holdfast job stats', 'holdfast job stats --since 24h', 'holdfast job stats --by queue'])
+    .summary('show rates, failures and run times')
+    .description(
+      'Shows, for each kind or queue, how many jobs are done, how many attempts failed, how many jobs failed permanently, and how long jobs ' +
+        'ran and waited. The kinds with the most failed jobs come first. Covers all namespaces, unless --namespace is given.',
+    )
+    .addOption(
+      new EnvOption('--by <group>', 'one row for each kind or each queue (default: kind)').oneOf('kind', 'queue'),
+    )
+    .envOption('--since <duration>', 'how far to look back, at most 2d (default: 1h)')
+    .envOption('--queue <name>', 'count only jobs in this queue')
+    .envOption('--kind <name>', 'count only jobs of this kind')
+    .action(runs(async () => (await import('./stats.js')).jobStats))
 
   addVerb(job, 'add', [
     `holdfast job add mail send-email '{"to": "ada@example.com"}'`,

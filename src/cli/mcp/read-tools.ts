@@ -1,7 +1,7 @@
 import { noSuchInstance, noSuchJob, noSuchSchedule } from '../../acts/index.js'
 import { checkName, hashedKey, UsageError } from '../../base/index.js'
 import { examine } from '../../doctor/index.js'
-import { limitStates, noRates, type ObservedJob, type QueueLatencies } from '../../observe/index.js'
+import { limitStates, noRates, type ObservedJob } from '../../observe/index.js'
 import { readJobSearch, searchStates } from '../../search/index.js'
 import { graphDocument } from '../graph/document.js'
 import { instanceDocument } from '../instance/show.js'
@@ -137,36 +137,35 @@ const job = readTool('job', {
 })
 
 const jobStats = readTool('job-stats', {
-  title: 'How long jobs wait and run',
+  title: 'What jobs did, and what failed',
   description:
-    'Shows, for each queue, how long jobs waited before they ran and how long they ran in the last hours: the number of jobs, the lowest and ' +
-    'the highest median, and the highest 99th percentile of any interval. If `oneOf` is not 1, only one in `oneOf` jobs was read.',
-  params: { queue: 'text', hours: { number: [1, 48] }, namespace: 'text' },
+    'Shows, for each kind and each queue, the jobs of the last hours: how many are done, how many attempts failed, how many jobs failed ' +
+    'permanently, how long jobs waited and ran, and the last error of each kind. The kinds with the most failed jobs come first. ' +
+    'If `isEstimated` is true, the counts are estimates.',
+  params: { queue: 'text', kind: 'text', hours: { number: [1, 48] }, namespace: 'text' },
   texts: {
-    queue: 'Name of a queue. Default: the 20 queues with the most ended jobs.',
+    queue: 'Name of a queue. Limits the kinds.',
+    kind: 'Kind of jobs. Limits the queues.',
     hours: 'Number of hours. Default 3.',
   },
-  async read(context, { queue, hours, ...given }) {
-    const found = await context.observer.latencies({ namespace: context.listed(given), queue, hours })
-    const { from, columnMs, oneOf, queues } = found
-    return { from, intervalMs: columnMs, oneOf, queues: queues.map(summaryOf) }
+  async read(context, { queue, kind, hours, ...given }) {
+    const found = await context.observer.trends({ namespace: context.listed(given), queue, kind, hours })
+    const { from, until, isEstimated, oneOf, kinds, queues } = found
+    return { from, until, isEstimated, oneOf, kinds, queues }
   },
 })
 
-function summaryOf({ namespace, queue, points }: QueueLatencies) {
-  const rangeOf = (kind: 'waited' | 'took') => {
-    const found = points.map((point) => point[kind]).filter((percentiles) => percentiles !== null)
-    if (found.length === 0) return null
-    const medians = found.map(({ p50Ms }) => p50Ms)
-    return {
-      lowestMedianMs: Math.min(...medians),
-      highestMedianMs: Math.max(...medians),
-      highestP99Ms: Math.max(...found.map(({ p99Ms }) => p99Ms)),
-    }
-  }
-  const jobs = points.reduce((sum, point) => sum + point.jobs, 0)
-  return { namespace, queue, jobs, waited: rangeOf('waited'), took: rangeOf('took') }
-}
+const changes = readTool('changes', {
+  title: 'What has changed',
+  description:
+    'Lists what has changed in the last hours, latest first: instances that joined, closed, were drained or were lost, deployments, new ' +
+    'leaders, schedules and queues that were added, changed or paused, failed jobs and runs, and acts of operators.',
+  params: { hours: { number: [1, 48] }, namespace: 'text', limit },
+  texts: { hours: 'Number of hours. Default 1.' },
+  async read(context, { hours, limit = defaultLimit, ...given }) {
+    return context.observer.changes({ namespace: context.listed(given), hours, limit })
+  },
+})
 
 const queues = readTool('queues', {
   title: 'Queues',
@@ -273,6 +272,7 @@ export const readTools: readonly Tool[] = [
     jobs,
     job,
     jobStats,
+    changes,
     queues,
     schedules,
     schedule,

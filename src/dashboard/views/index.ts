@@ -6,11 +6,22 @@ import { limits } from './limits.js'
 import { names } from './names.js'
 import { now } from './now.js'
 import { schedules } from './schedules.js'
+import { trends } from './trends.js'
 
 /** All views by name. Each file in this directory contains one page's views. */
-export const views = { ...now, ...names, ...schedules, ...jobs, ...deliveries, ...limits, ...instances, ...audit }
+export const views = {
+  ...now,
+  ...names,
+  ...schedules,
+  ...jobs,
+  ...deliveries,
+  ...limits,
+  ...instances,
+  ...audit,
+  ...trends,
+}
 
-export const pages = [now, names, schedules, jobs, deliveries, limits, instances, audit]
+export const pages = [now, names, schedules, jobs, deliveries, limits, instances, audit, trends]
 
 export type Views = typeof views
 export type ViewName = keyof Views

@@ -19,13 +19,6 @@ export const jobs = {
     },
   }),
 
-  /** Job wait times and run times. */
-  latencies: view({
-    intervalMs: 15_000,
-    params: { namespace: 'text', queue: 'text', hours: { number: [1, 48] } },
-    read: ({ observer }, { namespace, queue, hours }) => observer.latencies({ namespace, queue, hours }),
-  }),
-
   /** One page of the jobs that match a search such as `queue:mail state:failed input.user:42`. */
   jobs: view({
     intervalMs: 2_000,

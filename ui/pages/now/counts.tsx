@@ -1,19 +1,23 @@
 import './counts.css'
 import type { ComponentChildren } from 'preact'
 import { formatNumber } from '../../format.js'
-import type { LiveView } from '../../live.js'
+import { Sparkline } from '../../graphics/sparkline.js'
+import { type LiveView, useView } from '../../live.js'
 import { Shape, type Tone } from '../../parts/state.js'
 import { hrefOf, type PageId } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
 import type { WaitGraphData } from './labels.js'
 
 interface CountsProps {
+  readonly namespace: string | undefined
   readonly overview: LiveView<ViewData<'overview'>>
   readonly graph: LiveView<WaitGraphData>
 }
 
-/** The fleet's most important counts. Each count links to its page. */
-export function Counts({ overview, graph }: CountsProps) {
+/** The fleet's most important counts, with their trends in the last hour. Each count links to its page. */
+export function Counts({ namespace, overview, graph }: CountsProps) {
+  const activity = useView('activity', { namespace }).data
+  const jobs = useView('trends', { namespace, hours: 1 }).data
   const counts = overview.data?.counts
   const queues = overview.data?.queues ?? []
   const waits = graph.data
@@ -21,10 +25,16 @@ export function Counts({ overview, graph }: CountsProps) {
   const sum = (of: 'ready' | 'running') => queues.reduce((total, queue) => total + queue[of], 0)
   return (
     <ul class="counts" aria-label="Overview" data-stale={overview.stale || graph.stale || undefined}>
-      <Tile page="instances" title="Instances" count={counts?.instances} tone={counts?.gone ? 'bad' : undefined}>
+      <Tile
+        page="instances"
+        title="Instances"
+        count={counts?.instances}
+        tone={counts?.gone ? 'bad' : undefined}
+        trend={activity?.instances}
+      >
         {counts?.gone ? `${formatNumber(counts.gone)} lost` : 'all alive'}
       </Tile>
-      <Tile page="locks" title="Locks held" count={counts?.held} />
+      <Tile page="locks" title="Locks held" count={counts?.held} trend={activity?.held.slice(0, -1)} />
       <Tile page="locks" title="Leases held" count={counts?.leased} />
       <Tile
         page="locks"
@@ -32,17 +42,30 @@ export function Counts({ overview, graph }: CountsProps) {
         count={contended}
         isMore={waits?.isPartial}
         tone={waits?.calls ? 'warn' : undefined}
+        trend={activity?.waiting.slice(0, -1)}
       >
         {waits?.calls ? `${formatNumber(waits.calls)} waiting` : 'nothing is waiting'}
       </Tile>
       <Tile page="schedules" title="Schedules" count={counts?.schedules}>
         {overview.data && `${overview.data.schedules.filter(({ paused }) => paused).length || 'none'} paused`}
       </Tile>
-      <Tile page="jobs" title="Queues" count={counts?.queues}>
+      <Tile
+        page="jobs"
+        title="Queues"
+        count={counts?.queues}
+        trend={jobs && columnsOf(jobs, 'done')}
+        problems={jobs && columnsOf(jobs, 'failedAttempts')}
+      >
         {formatNumber(sum('ready'))} ready, {formatNumber(sum('running'))} running
       </Tile>
     </ul>
   )
+}
+
+/** Returns the counts of all complete columns. */
+function columnsOf({ columns, points }: ViewData<'trends'>, of: 'done' | 'failedAttempts'): number[] {
+  const counts = new Map(points.map((point) => [point.column, point[of]]))
+  return Array.from({ length: columns - 1 }, (_, column) => counts.get(column) ?? 0)
 }
 
 interface TileProps {
@@ -52,10 +75,13 @@ interface TileProps {
   /** Whether there are more than `count`. */
   readonly isMore?: boolean | undefined
   readonly tone?: Tone | undefined
+  /** Values of the last hour. */
+  readonly trend?: readonly number[] | undefined
+  readonly problems?: readonly number[] | undefined
   readonly children?: ComponentChildren
 }
 
-function Tile({ page, title, count, isMore, tone, children }: TileProps) {
+function Tile({ page, title, count, isMore, tone, trend, problems, children }: TileProps) {
   return (
     <li>
       <a class="tile card" href={hrefOf(page)}>
@@ -65,6 +91,7 @@ function Tile({ page, title, count, isMore, tone, children }: TileProps) {
           {tone && <Shape tone={tone} />}
           {count === undefined ? '' : children}
         </span>
+        {trend && <Sparkline values={trend} problems={problems} />}
       </a>
     </li>
   )

@@ -104,7 +104,7 @@ row_sample as materialized (
   from (
     select h.*
     from (
-      select *, row_number() over () as page_number, ceil(count(*) over () / 250.0)::integer as sample_step
+      select *, row_number() over () as page_number, ceil(count(*) over () / 500.0)::integer as sample_step
       from counted_page
       where counted_page.parent = 'holdfast.job_end'::regclass
     ) as sampled_page

@@ -45,6 +45,8 @@ describeInBrowser('jobs and deliveries', () => {
     await kinds.getByText('TypeError: smtp is away').waitFor()
     await kinds.getByRole('link', { name: /^1 failed jobs of kind/ }).click()
     await list.getByText('blocked').waitFor({ state: 'detached' })
+    // The list is empty while the new search runs.
+    await list.locator('tbody tr').first().waitFor()
     expect(await list.locator('tbody tr').count()).toBe(1)
     await page.goto(`${board.url}#/jobs`)
     await list.getByText('blocked').waitFor()

@@ -6,8 +6,9 @@
 -- $6 kinds. Nothing is counted while jobs run. The statement reads the history: ends are appended in the order in which they happen, so a binary
 -- search over the pages of a partition finds the start without an index. Then the statement counts the done jobs and looks for failed attempts on
 -- every n-th page, at most $7 pages. It looks up the queues and the kinds of at most 4,000 done jobs and 2,000 failed attempts on these pages, and
--- scales the done jobs of each column to the column's count. A row may be slightly out of order, because it can reuse the space of a redriven
--- job. Uses the indexes job_id, waiting_pkey and job_stopped_id.
+-- scales the done jobs of each column to the column's count. Hashes choose these rows, because every n-th row could always be of the same kind.
+-- A row may be slightly out of order, because it can reuse the space of a redriven job. Uses the indexes job_id, waiting_pkey and
+-- job_stopped_id.
 with recursive span as materialized (
   select now, now - make_interval(secs => $1::float8 * 3600) as from_at from (select clock_timestamp() as now offset 0) as clock
 ),
@@ -123,10 +124,10 @@ row_sample as materialized (
   ) as every
 ),
 job_sample as materialized (
-  select id, claimed_at, ended_at, ceil(count(*) over () / 4000.0)::integer as job_step, row_number() over () as row_number
+  select id, claimed_at, ended_at, ceil(count(*) over () / 4000.0)::integer as job_step
   from row_sample
   cross join lateral unnest(ids) as id
-  where row_number % row_step = 0
+  where (hashint8(row_number) & 2147483647) % row_step = 0
 ),
 done as materialized (
   select
@@ -139,10 +140,10 @@ done as materialized (
   cross join lateral (
     select * from holdfast.job where job.id = sampled.id order by entry desc limit 1
   ) as entered
-  where sampled.row_number % sampled.job_step = 0
+  where (hashint8(sampled.id) & 2147483647) % sampled.job_step = 0
 ),
 unfinished as materialized (
-  select *, ceil(count(*) over () / 2000.0)::integer as attempt_step, row_number() over () as row_number
+  select *, ceil(count(*) over () / 2000.0)::integer as attempt_step
   from (
     select unnest(h.ids) as id, h.claimed_at, h.ended_at, step
     from counted_page
@@ -184,7 +185,7 @@ failed as materialized (
       or (place = 1 and jsonb_array_length(latest.failures) >= 20 and (failure ->> 'claimedAt')::timestamptz > attempt.claimed_at)
     limit 1
   ) as noted
-  where attempt.row_number % attempt_step = 0
+  where (hashint8(attempt.id) & 2147483647) % attempt_step = 0
 ),
 buried as materialized (
   select h.*, step as weight

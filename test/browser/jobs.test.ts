@@ -11,7 +11,7 @@ const hostile = '<script>alert("x")</script> \u202eevil'
 
 describeInBrowser('jobs and deliveries', () => {
   test('jobs are found, shown, retried and cancelled, one by one and all together', {
-    timeout: 90_000,
+    timeout: 150_000,
   }, async () => {
     const board = await openBoard()
     const url = board.databaseUrl

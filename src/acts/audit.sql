@@ -23,7 +23,7 @@ from caught_up
 returning id::text as id
 
 -- name: latest
--- Returns the latest $1 entries. Uses the index audit_at.
+-- Returns the latest $1 entries, and only those of the last $2 milliseconds if $2 is not null. Uses the index audit_at.
 select
   id::text as id,
   (extract(epoch from at) * 1000)::float8 as at_ms,
@@ -36,6 +36,8 @@ select
   left(outcome, 500) as outcome,
   left(error, 500) as error
 from holdfast.audit
+where $2::float8 is null
+  or at > now() - $2::float8 * interval '1 ms'
 order by at desc
 limit $1
 

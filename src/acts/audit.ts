@@ -4,10 +4,15 @@ import type { Consequence } from './act.js'
 
 /** Audit entry for one act. */
 export interface AuditEntry {
+  /** ID of the entry. */
   readonly id: string
+  /** Time when the act began. */
   readonly at: Date
+  /** Name of the visitor. */
   readonly visitor: string
+  /** Name of the act, such as `retry-job`. */
   readonly act: string
+  /** Object that the act changed. */
   readonly subject: string
   /** Reason that the visitor gave. */
   readonly reason: string | null
@@ -18,7 +23,9 @@ export interface AuditEntry {
    * outcome.
    */
   readonly endedAt: Date | null
+  /** Outcome of the act. Null if the act failed or has not ended. */
   readonly outcome: string | null
+  /** Error with which the act failed. */
   readonly error: string | null
 }
 
@@ -51,8 +58,8 @@ export class Audit {
     return row!.id
   }
 
-  async latest(limit: number): Promise<AuditEntry[]> {
-    const rows = await this.#executor.read<AuditRow>(this.#sql.latest.text, [limit])
+  async latest(limit: number, sinceMs?: number): Promise<AuditEntry[]> {
+    const rows = await this.#executor.read<AuditRow>(this.#sql.latest.text, [limit, sinceMs ?? null])
     return rows.map(({ at_ms, ended_ms, ...same }) => ({
       ...same,
       at: new Date(at_ms),

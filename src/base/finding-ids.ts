@@ -14,6 +14,7 @@ export const findingIds = [
   'functions-differ',
   'history-not-replicated',
   'indexes-differ',
+  'instances-gone',
   'kind-unhandled',
   'lock-of-dead-owner',
   'lock-table-full',

@@ -27,6 +27,11 @@ export class CliCommand extends Command {
     return this.addOption(new EnvOption('--state <state>', `only ${objects} in this state: ${list}`).oneOf(...states))
   }
 
+  /** Adds the `--since` option, which selects recent objects. `objects` names them, such as `deliveries that started`. */
+  sinceOption(objects: string): this {
+    return this.envOption('--since <duration>', `list only ${objects} within this time, such as 10m or 2h`)
+  }
+
   keyOption(): this {
     return this.envOption('--key', 'treat NAME as a 64-bit key in decimal, for locks without a name')
   }
@@ -36,16 +41,40 @@ export class CliCommand extends Command {
   }
 }
 
-/** Adds a command group, such as `lock`. The group's help hides the program's options: a group only contains commands. */
+/** Other words for verbs, because users of kubectl, docker and gh type them. */
+const aliases: Readonly<Record<string, string>> = { ls: 'list', show: 'get', forget: 'rm' }
+
+/** Program options that the help of a command shows. The program's own help shows all of them. */
+const frequentOptions = ['--url', '--namespace', '--json']
+
+/**
+ * Adds a command group, such as `lock`, which can also be typed in the plural. The group's help hides the program's
+ * options: a group only contains commands.
+ */
 export function addNoun(program: CliCommand, name: string, description: string, lines: readonly string[]): CliCommand {
-  const noun = program.command(name).description(description)
+  const plural = name.endsWith('y') ? `${name.slice(0, -1)}ies` : `${name}s`
+  const noun = program.command(name).alias(plural).description(description)
   return withExamples(noun.configureHelp({ showGlobalOptions: false, sortSubcommands: false }), lines)
 }
 
 /** Adds a command to a group, or directly to the program. */
 export function addVerb(parent: CliCommand, name: string, lines: readonly string[]): CliCommand {
   const verb = parent.command(name)
-  return withExamples(verb.configureHelp({ showGlobalOptions: true, sortSubcommands: false }), lines)
+  const alias = aliases[name]
+  if (alias) verb.alias(alias)
+  const visibleGlobalOptions = () => rootOf(parent).options.filter(({ long }) => frequentOptions.includes(long ?? ''))
+  verb.configureHelp({ showGlobalOptions: true, sortSubcommands: false, visibleGlobalOptions })
+  verb.addHelpText('after', '\n`holdfast --help` shows all global options.')
+  return withExamples(verb, lines)
+}
+
+/** Returns true if the word is the command's name or alias. */
+export function isNamed(command: Command, word: string): boolean {
+  return command.name() === word || command.aliases().includes(word)
+}
+
+function rootOf(command: Command): Command {
+  return command.parent ? rootOf(command.parent) : command
 }
 
 export function withExamples(command: CliCommand, lines: readonly string[]): CliCommand {

@@ -4,9 +4,9 @@
  * (scripts/schemas.ts). Every number in a schema is an integer, unless its doc comment has the tag `@fraction`.
  */
 
-import type { RevokedPermit } from '../acts/index.js'
+import type { AuditEntry, RevokedPermit } from '../acts/index.js'
 import type { LogLine } from '../base/index.js'
-import type { DemoEventKind, DemoOutcome, Verdict } from '../demo/index.js'
+import type { Counts, DemoEventKind, DemoOutcome, Verdict } from '../demo/index.js'
 import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
 import type { ImportResult, ImportSource, JobStatus } from '../jobs/index.js'
 import type {
@@ -185,6 +185,8 @@ export interface Documents {
   }
   /** Migrations that the command applied to the schema, or would apply. */
   migrate: MigrateDocument
+  /** Acts of the dashboard's visitors and of the MCP server, latest first. */
+  'audit-ls': readonly AuditEntry[]
   /** The doctor's findings. */
   doctor: DoctorDocument
   /** Result of a demo run. */
@@ -475,7 +477,18 @@ export interface DemoLine {
   readonly ms: number | null
   /** Result of a proof. Null if the event is not a proof. */
   readonly proof: readonly Verdict[] | null
-  /** Sentence that describes the event. */
+  /** What a company has done. Null if the event is neither `work` nor `without`. */
+  readonly counts: Counts | null
+  /** Addresses of the demo. Null if the event is not `started`. */
+  readonly urls: {
+    /** Address of the dashboard. */
+    readonly dashboard: string
+    /** Address of the database, with its password. */
+    readonly database: string
+  } | null
+  /** Short title of the event. */
+  readonly title: string
+  /** Description of the event. */
   readonly text: string
 }
 

@@ -49,8 +49,30 @@ export function printRows<Name extends Command = never>(
 ): void {
   if (settings.flag('json')) write([JSON.stringify(rows, null, 2)])
   else if (settings.flag('jsonl')) write(rows.map((row) => JSON.stringify(row)))
-  else if (process.stdout.isTTY) write(table(settings, rows, columns))
-  else write(rows.map((row) => columns.map((column) => plain(column.value(row))).join('\t')))
+  else if (process.stdout.isTTY) {
+    const fitting = settings.flag('all') ? rows : rows.slice(0, rowsOnScreen(rows.length))
+    write(table(settings, fitting, columns))
+    const rest = rows.length - fitting.length
+    if (rest > 0) process.stderr.write(`${countText(rest, 'more row')}. Add --all to print all rows.\n`)
+  } else write(rows.map((row) => columns.map((column) => plain(column.value(row))).join('\t')))
+}
+
+/** Lines of the screen that a list leaves free: for the head, the messages after the list, and the prompt. */
+const spareLines = 5
+
+/** Returns how many of a list's rows fit on the screen, so that the first and most important ones stay visible. */
+function rowsOnScreen(rows: number): number {
+  const fit = Math.max(1, (process.stdout.rows || Number.POSITIVE_INFINITY) - spareLines)
+  return rows <= fit ? rows : fit
+}
+
+/**
+ * Reverses blocks of lines, of which the worst is first, if they do not fit on the screen. The worst then stays in view,
+ * directly above the prompt.
+ */
+export function worstInView<Block extends readonly string[]>(blocks: readonly Block[]): readonly Block[] {
+  const lines = blocks.reduce((sum, block) => sum + block.length, 0)
+  return process.stdout.isTTY && lines > process.stdout.rows - spareLines ? blocks.toReversed() : blocks
 }
 
 export function printJson<Name extends Command = never>(document: Documents[NoInfer<Name>]): void {

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
+import { addAudit } from './audit/command.js'
 import { addBench } from './bench/command.js'
 import { addChanges } from './changes/command.js'
-import { addVerb, CliCommand, withExamples } from './command.js'
+import { addVerb, CliCommand, isNamed, withExamples } from './command.js'
 import { addCompletion } from './completion/command.js'
 import { addDashboard } from './dashboard/command.js'
 import { addDelivery } from './delivery/command.js'
@@ -23,10 +24,12 @@ import { addTop } from './top/command.js'
 import { addWork } from './work/command.js'
 
 // The help lists the commands in this order.
-const coordination = [addLock, addLease, addLimit, addDelivery]
-const work = [addWork, addJob, addQueue, addSchedule]
-const fleet = [addInstance, addChanges, addGraph, addTop, addDashboard, addMcp]
-const tools = [addMigrate, addDoctor, addDemo, addDev, addBench, addCompletion]
+const groups: readonly (readonly [heading: string, adds: readonly ((program: CliCommand) => void)[]])[] = [
+  ['Look:', [addTop, addGraph, addDoctor, addDashboard, addChanges, addAudit]],
+  ['Look at objects, and act:', [addLock, addLease, addLimit, addDelivery, addJob, addQueue, addSchedule, addInstance]],
+  ['Run:', [addWork, addMigrate, addMcp]],
+  ['Develop:', [addDemo, addDev, addBench, addCompletion, addHelp]],
+]
 
 /**
  * Creates the command line parser. A command's code is imported only when the command runs, so that `--help` is fast.
@@ -39,7 +42,7 @@ export function makeProgram(): CliCommand {
     .version(packageVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .helpCommand(false)
-    .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
+    .configureHelp({ showGlobalOptions: true, sortSubcommands: false, subcommandTerm: (command) => command.name() })
     .configureOutput({ outputError: () => {} })
     .exitOverride()
     .envOption('--url <url>', 'URL of the database (default: taken from the PG* variables)', 'DATABASE_URL')
@@ -49,6 +52,7 @@ export function makeProgram(): CliCommand {
     .envOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)')
     .envOption('--json', 'print one JSON document on stdout')
     .envOption('--jsonl', 'print one JSON document per line')
+    .envOption('--all', 'print all rows of a list, not only those that fit on the screen', 'HOLDFAST_ALL_ROWS')
     .envOption('--no-color', 'print no colours', 'NO_COLOR')
   withExamples(program, [
     'holdfast lock run nightly-report -- node report.js',
@@ -62,7 +66,10 @@ export function makeProgram(): CliCommand {
     'holdfast migrate --dry-run',
     'holdfast doctor',
   ])
-  for (const add of [...coordination, ...work, ...fleet, ...tools, addHelp]) add(program)
+  for (const [heading, adds] of groups) {
+    program.commandsGroup(heading)
+    for (const add of adds) add(program)
+  }
   program.addHelpText('after', exitCodes)
   return program
 }
@@ -76,7 +83,7 @@ function addHelp(program: CliCommand): void {
       let command: Command = program
       for (const word of words) {
         if (command.commands.length === 0) break
-        const inner = command.commands.find((one) => one.name() === word)
+        const inner = command.commands.find((one) => isNamed(one, word))
         // The parser reports the unknown word, with a suggestion.
         if (!inner) return void (await command.parseAsync([word], { from: 'user' }))
         command = inner

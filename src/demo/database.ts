@@ -1,15 +1,17 @@
 import type pg from 'pg'
 import { HoldfastError, hashedKey } from '../base/index.js'
 import { startEmbedded } from '../embedded/index.js'
-import { checkUrl, HostsClient, loadStatements, translate } from '../postgres/index.js'
+import { checkUrl, fromPgPool, HostsClient, loadStatements, migrate, OwnPool, translate } from '../postgres/index.js'
 
-/** A database with two schemas: one for Holdfast, and one for the company's tables. */
+/** A database with three schemas: one for Holdfast, and one for the tables of each of the two companies. */
 export interface DemoDatabase extends AsyncDisposable {
   readonly url: string
   readonly directUrl: string | undefined
   readonly schema: string
   readonly tables: string
-  /** Describes the database in the demo's output. */
+  /** Schema with the tables of the company that does not use Holdfast. The tables stay empty unless that company runs. */
+  readonly tablesWithout: string
+  /** Describes the database in the demo's output, without its password. */
   readonly description: string
 }
 
@@ -39,14 +41,13 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
   })
   try {
     const url = await server.createDatabase('demo')
-    const tables = 'company'
-    await createTables(url, tables)
+    const names = { schema: 'holdfast', tables: 'company', tablesWithout: 'company_without' }
+    await createSchemas(url, names)
     return {
       url,
       directUrl: undefined,
-      schema: 'holdfast',
-      tables,
-      description: `The demo has started PostgreSQL ${server.version} and will delete all data on exit: ${url}`,
+      ...names,
+      description: `PostgreSQL ${server.version}, started by the demo. All data is deleted on exit.`,
       [Symbol.asyncDispose]: () => server.stop(),
     }
   } catch (error) {
@@ -55,13 +56,19 @@ export async function openDemoDatabase(urls: DatabaseUrls, warn: (message: strin
   }
 }
 
-/** Creates two schemas in the user's database and drops them before the demo exits. Only one demo can run at a time. */
+/** Creates schemas in the user's database and drops them before the demo exits. Only one demo can run at a time. */
 async function openOnServer(
   url: string,
   directUrl: string | undefined,
   warn: (message: string) => void,
 ): Promise<DemoDatabase> {
-  const [schema, tables] = ['holdfast_demo', 'holdfast_demo_company']
+  const names = {
+    schema: 'holdfast_demo',
+    tables: 'holdfast_demo_company',
+    tablesWithout: 'holdfast_demo_company_without',
+  }
+  const { schema } = names
+  const all = Object.values(names).join(', ')
   const connectionString = checkUrl(directUrl ?? url, '--url')
   const connect = async () => {
     const client = new HostsClient<pg.Client>({ connectionString, connectionTimeoutMillis: 10_000 })
@@ -71,7 +78,7 @@ async function openOnServer(
   }
   const drop = async (client: pg.Client) => {
     await client.query('set client_min_messages = warning')
-    await client.query(`drop schema if exists ${schema}, ${tables} cascade`)
+    await client.query(`drop schema if exists ${all} cascade`)
   }
   let lockClient: pg.Client | undefined
   try {
@@ -83,7 +90,7 @@ async function openOnServer(
       throw new DemoRunningError()
     }
     await drop(lockClient)
-    await createTables(url, tables)
+    await createSchemas(connectionString, names)
   } catch (error) {
     await lockClient?.end().catch(() => {})
     throw translate(error)
@@ -91,23 +98,40 @@ async function openOnServer(
   return {
     url,
     directUrl,
-    schema,
-    tables,
-    description: `The demo is running in the schemas ${schema} and ${tables} of your database, and will drop both schemas on exit.`,
+    ...names,
+    description: `Your database. The demo drops its schemas (${all}) on exit.`,
     async [Symbol.asyncDispose]() {
       try {
         // Opens a new session, because a server restart or failover may have ended the session that held the lock.
         const client = await connect()
         await drop(client).finally(() => client.end())
       } catch (error) {
-        warn(`The schemas ${schema} and ${tables} could not be dropped: ${(error as Error).message}`)
+        warn(`The schemas ${all} could not be dropped: ${(error as Error).message}`)
       }
       await lockClient.end().catch(() => {})
     },
   }
 }
 
-async function createTables(url: string, schema: string): Promise<void> {
+type SchemaNames = Pick<DemoDatabase, 'schema' | 'tables' | 'tablesWithout'>
+
+/**
+ * Creates Holdfast's tables and the companies' tables. The instances could create Holdfast's tables themselves, but an
+ * interrupted demo reads the tables before any instance is open.
+ */
+async function createSchemas(url: string, { schema, tables, tablesWithout }: SchemaNames): Promise<void> {
+  const connection = { connectionString: url }
+  const own = new OwnPool(connection, { max: 1, applicationName: 'holdfast demo' })
+  const database = fromPgPool(own.pool, connection, own)
+  try {
+    await migrate(database, schema)
+    for (const company of [tables, tablesWithout]) await createCompany(url, company)
+  } finally {
+    await database.close()
+  }
+}
+
+async function createCompany(url: string, schema: string): Promise<void> {
   const client = new HostsClient<pg.Client>({ connectionString: url, options: `-c search_path=${schema}` })
   await client.connect()
   try {

@@ -2,6 +2,15 @@ import { pause } from '../base/index.js'
 import type { Fleet, Member } from './fleet.js'
 import { Random } from './random.js'
 
+interface FaultOptions {
+  readonly fleet: Fleet
+  /** Instances of the company without Holdfast. Each fault also hits the instance with the same name. */
+  readonly twins: Fleet | undefined
+  readonly seed: number
+  readonly expiryMs: number
+  readonly instances: number
+}
+
 interface FaultListener {
   killed(member: Member): void
   frozen(member: Member): void
@@ -10,55 +19,78 @@ interface FaultListener {
 
 /** Kills and freezes instances at random times. Replaces killed instances, as a supervisor would. */
 export class FaultInjector {
-  readonly #fleet: Fleet
+  readonly #options: FaultOptions
   readonly #random: Random
-  readonly #instances: number
-  readonly #expiryMs: number
   readonly #listener: FaultListener
+  readonly #running = new Set<Promise<void>>()
+  #stop: AbortSignal | undefined
 
-  constructor(fleet: Fleet, seed: number, expiryMs: number, instances: number, listener: FaultListener) {
-    this.#fleet = fleet
-    this.#random = new Random(seed)
-    this.#expiryMs = expiryMs
-    this.#instances = instances
+  constructor(options: FaultOptions, listener: FaultListener) {
+    this.#options = options
+    this.#random = new Random(options.seed)
     this.#listener = listener
   }
 
   async run(stop: AbortSignal): Promise<void> {
-    const running = new Set<Promise<void>>()
+    this.#stop = stop
     for (let round = 0; ; ) {
       await pause(this.#random.between(4_000, 8_000), stop)
       if (stop.aborted) break
-      const { open } = this.#fleet
-      // Keeps enough instances open for takeovers.
-      if (open.length <= this.#instances / 2) continue
+      if (!this.#canLoseOne) continue
       // The first fault is a kill and the second fault is a freeze, so that even a short demo shows both.
       const kills = round === 0 || (round > 1 && this.#random.chance(0.6))
-      const victim = this.#random.pick(open)
+      const victim = this.#random.pick(this.#options.fleet.open)!
       round++
-      const fault = (kills ? this.#killAndReplace(victim!, stop) : this.#freezeAndThaw(victim!, stop)).finally(() =>
-        running.delete(fault),
-      )
-      running.add(fault)
+      this.#track(kills ? this.#killAndReplace(victim, stop) : this.#freezeAndThaw(victim, stop))
     }
-    await Promise.all(running)
+    await Promise.all(this.#running)
+  }
+
+  /**
+   * Kills the instance that has most work, after a call of `before`. Returns undefined if too few instances are open, or
+   * if the demo is not running.
+   */
+  killOne(before: (victim: Member) => void): Member | undefined {
+    const stop = this.#stop
+    if (!stop || stop.aborted || !this.#canLoseOne) return undefined
+    // Does not use the random generator, because a seed must lead to the same faults.
+    const victim = this.#options.fleet.open.reduce((a, b) => (b.works.size > a.works.size ? b : a))
+    before(victim)
+    this.#track(this.#killAndReplace(victim, stop))
+    return victim
+  }
+
+  /** Keeps enough instances open for takeovers. */
+  get #canLoseOne(): boolean {
+    return this.#options.fleet.open.length > this.#options.instances / 2
+  }
+
+  #track(fault: Promise<void>): void {
+    const tracked = fault.finally(() => this.#running.delete(tracked))
+    this.#running.add(tracked)
   }
 
   async #killAndReplace(victim: Member, stop: AbortSignal): Promise<void> {
+    const { fleet, twins } = this.#options
     this.#listener.killed(victim)
     victim.kill()
+    twins?.find(victim.name)?.kill()
     await pause(this.#random.between(500, 2_000), stop)
-    if (!stop.aborted) this.#fleet.start()
+    if (stop.aborted) return
+    fleet.start()
+    twins?.start()
   }
 
   /** Freezes an instance, usually until after its locks have expired, and sometimes for a shorter time. */
   async #freezeAndThaw(victim: Member, stop: AbortSignal): Promise<void> {
     const expiries = this.#random.chance(0.75) ? this.#random.between(1.3, 2) : 0.2
+    const twin = this.#options.twins?.find(victim.name)
     const frozenAt = performance.now()
     this.#listener.frozen(victim)
     victim.freeze()
-    await pause(this.#expiryMs * expiries, stop)
-    await victim.thaw()
+    twin?.freeze()
+    await pause(this.#options.expiryMs * expiries, stop)
+    await Promise.all([victim.thaw(), twin?.thaw()])
     this.#listener.thawed(victim, performance.now() - frozenAt)
   }
 }

@@ -1,7 +1,6 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { resultWithin } from '../base/index.js'
-import type { DemoDatabase } from './database.js'
 import type { InstanceMessage, InstanceOptions } from './messages.js'
 
 const program = fileURLToPath(new URL('./instance.js', import.meta.url))
@@ -19,8 +18,8 @@ function nameOf(number: number): string {
 }
 
 interface FleetListener {
-  onMessage(member: Member, message: InstanceMessage): void
-  onEnded(member: Member, how: string): void
+  onMessage?(member: Member, message: InstanceMessage): void
+  onEnded?(member: Member, how: string): void
 }
 
 /** One instance's process. */
@@ -40,12 +39,21 @@ export class Member {
   constructor(options: InstanceOptions, listener: FleetListener) {
     this.name = options.name
     this.#process = fork(program, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-    this.#process.on('message', (message) => listener.onMessage(this, message as InstanceMessage))
+    this.#process.on('message', (given) => {
+      const message = given as InstanceMessage
+      if (message.type === 'open') {
+        // Ignores a message if its instance was killed before the message arrived.
+        if (this.state !== 'opening') return
+        this.state = 'open'
+        this.port = message.port
+      }
+      listener.onMessage?.(this, message)
+    })
     this.#process.on('error', () => {}) // `exit` reports the end.
     this.ended = new Promise((resolve) => {
       this.#process.once('exit', (status, signal) => {
         this.state = 'gone'
-        listener.onEnded(this, signal ?? `status ${status}`)
+        listener.onEnded?.(this, signal ?? `status ${status}`)
         resolve()
       })
     })
@@ -100,31 +108,33 @@ export class Member {
   }
 }
 
-/** The demo's instances whose processes have not ended. */
+type InstancePlace = Omit<InstanceOptions, 'name'>
+
+/** The instances of a company whose processes have not ended. */
 export class Fleet {
-  readonly #database: DemoDatabase
-  readonly #expiryMs: number
+  readonly #place: InstancePlace
   readonly #listener: FleetListener
   readonly #members = new Set<Member>()
   #started = 0
 
-  constructor(database: DemoDatabase, expiryMs: number, listener: FleetListener) {
-    this.#database = database
-    this.#expiryMs = expiryMs
+  constructor(place: InstancePlace, listener: FleetListener = {}) {
+    this.#place = place
     this.#listener = listener
   }
 
   start(): Member {
-    const { url, directUrl, schema, tables } = this.#database
-    const options = { name: nameOf(this.#started++), url, directUrl, schema, tables, expiryMs: this.#expiryMs }
-    const { onMessage } = this.#listener
+    const options = { ...this.#place, name: nameOf(this.#started++) }
     const onEnded = (who: Member, how: string) => {
       this.#members.delete(who)
-      this.#listener.onEnded(who, how)
+      this.#listener.onEnded?.(who, how)
     }
-    const member = new Member(options, { onMessage, onEnded })
+    const member = new Member(options, { ...this.#listener, onEnded })
     this.#members.add(member)
     return member
+  }
+
+  find(name: string): Member | undefined {
+    return [...this.#members].find((member) => member.name === name)
   }
 
   /** Instances that are open and not frozen. */

@@ -1,4 +1,6 @@
+export type { Counts } from './counts.js'
 export { type DemoDatabase, DemoRunningError, openDemoDatabase } from './database.js'
+export { introduction, nextSteps } from './narration.js'
 export type { Verdict } from './proof.js'
 export type { DemoEvent, DemoEventKind, DemoReporter } from './reporter.js'
 export { type DemoOutcome, DemoRunner, type LossSummary } from './runner.js'

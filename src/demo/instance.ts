@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { Holdfast, HoldfastError, type HoldfastOptions, HostsClient } from '../index.js'
-import { type DepartmentContext, departments } from './company/index.js'
+import { type CompanyContext, type DepartmentContext, departments, departmentsWithout } from './company/index.js'
 import type { InstanceMessage, InstanceOptions } from './messages.js'
 import { WebServer } from './web-server.js'
 
@@ -30,7 +30,8 @@ function send(message: InstanceMessage): void {
 }
 
 /** Opens the instance, and returns a function that closes it. */
-async function open({ name, url, directUrl, schema, tables, expiryMs }: InstanceOptions): Promise<() => Promise<void>> {
+async function open(options: InstanceOptions): Promise<() => Promise<void>> {
+  const { name, url, directUrl, schema, tables, isWithout, expiryMs } = options
   const pool = new pg.Pool({
     connectionString: url,
     Client: HostsClient,
@@ -40,7 +41,6 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
     options: `-c search_path=${tables} -c idle_in_transaction_session_timeout=${expiryMs}`,
   })
   pool.on('error', () => {}) // An idle session has ended. The pool opens another one.
-  const holdfast = await openWithRetry({ pool, directUrl, schema, expiry: expiryMs, log: false })
   const server = new WebServer()
   const closing = new AbortController()
 
@@ -48,10 +48,8 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
     const { name, message } = error as Error
     send({ type: 'trouble', error: `${name}: ${message}` })
   }
-  for (const event of failureEvents) holdfast.on(event, ({ error }) => sendTrouble(error))
-  const context: DepartmentContext = {
+  const context: CompanyContext = {
     name,
-    holdfast,
     pool,
     serve: (path, handler) => server.on(path, handler),
     async record(kind, subject, run) {
@@ -72,13 +70,20 @@ async function open({ name, url, directUrl, schema, tables, expiryMs }: Instance
       }
     },
   }
-  for (const department of departments) department(context)
+  let holdfast: Holdfast | undefined
+  if (isWithout) for (const department of departmentsWithout) department(context)
+  else {
+    holdfast = await openWithRetry({ pool, name, directUrl, schema, expiry: expiryMs, log: false })
+    for (const event of failureEvents) holdfast.on(event, ({ error }) => sendTrouble(error))
+    const withHoldfast: DepartmentContext = { ...context, holdfast }
+    for (const department of departments) department(withHoldfast)
+  }
   send({ type: 'open', port: await server.listen() })
 
   return async () => {
     await server.close()
     closing.abort()
-    await holdfast.close()
+    await holdfast?.close()
     await pool.end()
   }
 }

@@ -16,8 +16,6 @@ export class LoadGenerator {
   readonly #stopped = new AbortController()
   readonly #running = new Set<Promise<void>>()
   #payments = 0
-  #deliveries = 0
-  #refused = 0
 
   constructor(pool: pg.Pool, fleet: Fleet, seed: number) {
     this.#pool = pool
@@ -25,27 +23,22 @@ export class LoadGenerator {
     this.#random = new Random(seed)
   }
 
-  start(): void {
+  /** Starts the load of the departments that both companies have, or of all departments. */
+  start(departments: 'all' | 'common'): void {
     this.#repeat(1_000, () => this.#write('insert into "order" select from generate_series(1, $1)'))
-    this.#repeat(300, () => this.#write('insert into document select from generate_series(1, $1)'))
-    this.#repeat(250, () =>
-      this.#write(`insert into building (city) select '${this.#random.pick(cityNames)}' from generate_series(1, $1)`),
-    )
     this.#repeat(700, async () => {
       await this.#post('/customers', { domain: this.#random.pick(domains) })
     })
-    this.#repeat(300, () => this.#requestExport(1 + Math.floor(this.#random.fraction() * customers)))
     this.#repeat(500, async () => {
       const event = `evt_${++this.#payments}`
       await Promise.all([this.#deliverPayment(event), this.#deliverPayment(event)])
     })
-  }
-
-  /** Returns the number of deliveries and the number of refused exports since the last call. */
-  resetCounts(): { deliveries: number; refused: number } {
-    const counts = { deliveries: this.#deliveries, refused: this.#refused }
-    this.#deliveries = this.#refused = 0
-    return counts
+    if (departments === 'common') return
+    this.#repeat(300, () => this.#write('insert into document select from generate_series(1, $1)'))
+    this.#repeat(250, () =>
+      this.#write(`insert into building (city) select '${this.#random.pick(cityNames)}' from generate_series(1, $1)`),
+    )
+    this.#repeat(300, () => this.#requestExport(1 + Math.floor(this.#random.fraction() * customers)))
   }
 
   async stop(): Promise<void> {
@@ -58,7 +51,6 @@ export class LoadGenerator {
    */
   async #deliverPayment(event: string): Promise<void> {
     while (!this.#stopped.signal.aborted) {
-      this.#deliveries++
       const status = await this.#post('/payments', {}, { 'x-event-id': event })
       if (status === 201) {
         await this.#pool.query('insert into acknowledged values ($1)', [event])
@@ -72,7 +64,6 @@ export class LoadGenerator {
   async #requestExport(customer: number): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       const status = await this.#post('/exports', { customer })
-      if (status === 409) this.#refused++
       if (status === 409 || status === 201) return
       await pause(1_000, this.#stopped.signal)
     }

@@ -7,6 +7,8 @@ export interface InstanceOptions {
   readonly schema: string
   /** Schema that contains the company's tables. */
   readonly tables: string
+  /** Whether the instance runs the company that does not use Holdfast. */
+  readonly isWithout: boolean
   readonly expiryMs: number
 }
 

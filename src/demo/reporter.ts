@@ -1,3 +1,4 @@
+import type { Counts } from './counts.js'
 import type { Verdict } from './proof.js'
 
 /** Receives the demo's events. */
@@ -10,6 +11,7 @@ export interface DemoReporter {
 export type DemoEventKind =
   | 'started'
   | 'opened'
+  | 'replaced'
   | 'tick'
   | 'report'
   | 'elected'
@@ -18,6 +20,7 @@ export type DemoEventKind =
   | 'thawed'
   | 'taken-over'
   | 'work'
+  | 'without'
   | 'trouble'
   | 'died'
   | 'proof'
@@ -28,6 +31,8 @@ export type DemoEventKind =
 /** One of the demo's events. */
 export interface DemoEvent {
   readonly event: DemoEventKind
+  /** Short title of the event. */
+  readonly title: string
   /** Instance that the event is about. */
   readonly instance?: string
   /** Work items that the event is about, such as `invoice 42`. */
@@ -35,5 +40,6 @@ export interface DemoEvent {
   /** Duration in milliseconds. */
   readonly ms?: number
   readonly proof?: readonly Verdict[]
+  readonly counts?: Counts
   readonly text: string
 }

@@ -1,10 +1,22 @@
 import type pg from 'pg'
 import { pause, whenAborted } from '../base/index.js'
+import { type Counts, countWork } from './counts.js'
 import type { DemoDatabase } from './database.js'
 import { FaultInjector } from './fault-injector.js'
 import { Fleet, type Member } from './fleet.js'
+import { LateWork } from './late-work.js'
 import { LoadGenerator } from './load-generator.js'
 import type { InstanceMessage } from './messages.js'
+import {
+  count,
+  describeHarm,
+  describeLoss,
+  describeProof,
+  describeWork,
+  describeWorks,
+  formatList,
+  formatSeconds,
+} from './narration.js'
 import { prove, type Verdict, violationsIn } from './proof.js'
 import type { DemoEvent, DemoEventKind, DemoReporter } from './reporter.js'
 import { type Loss, Takeovers } from './takeovers.js'
@@ -15,7 +27,10 @@ const namespace = 'default'
 
 interface DemoOptions {
   readonly database: DemoDatabase
+  /** Pool whose search path selects the tables of the company with Holdfast. */
   readonly pool: pg.Pool
+  /** Pool whose search path selects the tables of the company without Holdfast. Undefined if that company does not run. */
+  readonly poolWithout: pg.Pool | undefined
   readonly reporter: DemoReporter
   readonly seed: number
   readonly instances: number
@@ -39,6 +54,12 @@ export interface DemoOutcome {
   readonly died: number
   /** Largest number of violations that one proof counted. */
   readonly violations: number
+  /** Number of times that a frozen instance woke up and ended work that another instance had taken over. */
+  readonly lateResults: number
+  /** What the company has done. */
+  readonly counts: Counts
+  /** What the company without Holdfast has done. Null without `--without`. */
+  readonly without: Counts | null
   /** Result of the last proof, which runs after all work has ended. */
   readonly proof: readonly Verdict[]
 }
@@ -61,19 +82,30 @@ export interface LossSummary {
   readonly longestMs: number | null
 }
 
+/** The company without Holdfast. It receives the same load and the same faults. */
+interface CompanyWithout {
+  readonly pool: pg.Pool
+  readonly fleet: Fleet
+  readonly load: LoadGenerator
+}
+
 /** Runs the company with load and faults, and reports events and proofs. */
 export class DemoRunner {
   readonly #options: DemoOptions
   readonly #fleet: Fleet
   readonly #load: LoadGenerator
+  readonly #without: CompanyWithout | undefined
   readonly #faults: FaultInjector
   readonly #takeovers = new Takeovers((loss) => this.#reportTakeovers(loss))
+  readonly #lateWork = new LateWork((member, ms, late) => this.#reportThaw(member, ms, late))
+  /** Calls that wait until another instance has taken over a killed instance's work. */
+  readonly #whenTakenOver = new Map<Member, (text: string) => void>()
   readonly #whenOpen: Promise<void>
   #resolveOpen = () => {}
   #isOpen = false
   #isClosing = false
-  /** Number of finished work items since the last proof, by kind. */
-  #doneByKind = new Map<string, number>()
+  /** Frozen instances whose work no other instance has taken over. */
+  readonly #kept = new Map<Member, readonly string[]>()
   readonly #lostInstances = { killed: 0, frozen: 0 }
   readonly #takeoverMs: Record<'killed' | 'frozen', number[]> = { killed: [], frozen: [] }
   /** Largest count from one proof. Violations stay in the tables, so every later proof counts them again. */
@@ -81,28 +113,43 @@ export class DemoRunner {
   #endedByThemselves = 0
 
   constructor(options: DemoOptions) {
-    const { database, pool, seed, expiryMs, instances } = options
+    const { database, pool, poolWithout, seed, expiryMs, instances } = options
     this.#options = options
     this.#whenOpen = new Promise((resolve) => {
       this.#resolveOpen = resolve
     })
-    this.#fleet = new Fleet(database, expiryMs, {
-      onMessage: (member, message) => this.#onMessage(member, message),
-      onEnded: (member, how) => this.#reportDeath(member, how),
-    })
+    const { url, directUrl, schema, tables, tablesWithout } = database
+    const place = { url, directUrl, schema, expiryMs }
+    this.#fleet = new Fleet(
+      { ...place, tables, isWithout: false },
+      {
+        onMessage: (member, message) => this.#onMessage(member, message),
+        onEnded: (member, how) => this.#reportDeath(member, how),
+      },
+    )
     this.#load = new LoadGenerator(pool, this.#fleet, seed + 1)
-    this.#faults = new FaultInjector(this.#fleet, seed, expiryMs, instances, {
-      killed: (member) => this.#reportLoss(member, 'killed'),
-      frozen: (member) => this.#reportLoss(member, 'frozen'),
-      thawed: (member, afterMs) => this.#reportThaw(member, afterMs),
-    })
+    if (poolWithout) {
+      const fleet = new Fleet({ ...place, tables: tablesWithout, isWithout: true })
+      this.#without = { pool: poolWithout, fleet, load: new LoadGenerator(poolWithout, fleet, seed + 1) }
+    }
+    this.#faults = new FaultInjector(
+      { fleet: this.#fleet, twins: this.#without?.fleet, seed, expiryMs, instances },
+      {
+        killed: (member) => this.#reportLoss(member, 'killed'),
+        frozen: (member) => this.#reportLoss(member, 'frozen'),
+        thawed: (member, afterMs) => this.#onThawed(member, afterMs),
+      },
+    )
   }
 
   /** Runs the demo until it is interrupted, or until `durationMs` after all instances have opened. */
   async run(interrupted: AbortSignal, durationMs: number): Promise<DemoOutcome> {
     const { reporter, instances, seed } = this.#options
     try {
-      for (let number = 0; number < instances; number++) this.#fleet.start()
+      for (let number = 0; number < instances && !interrupted.aborted; number++) {
+        this.#fleet.start()
+        this.#without?.fleet.start()
+      }
       await Promise.race([this.#whenOpen, new Promise((resolve) => whenAborted(interrupted, resolve))])
       const stop = new AbortController()
       const forget = whenAborted(interrupted, () => stop.abort())
@@ -110,15 +157,16 @@ export class DemoRunner {
       await this.#runUntil(stop.signal)
       clearTimeout(timer)
       forget()
-      this.#report('closing', 'The company is closing. Running work can still finish.')
+      this.#report('closing', 'Closing', 'running work can still finish')
       this.#isClosing = true
     } finally {
-      await this.#load.stop()
-      await this.#fleet.close()
+      await Promise.all([this.#load.stop(), this.#without?.load.stop()])
+      await Promise.all([this.#fleet.close(), this.#without?.fleet.close()])
     }
-    const proof = await this.#reportProof(true)
+    const proof = await this.#reportProof()
+    const { counts, without } = await this.#reportWork()
     const { seconds } = reporter
-    this.#report('ended', this.#summaryText(seconds))
+    this.#report('ended', 'Ended', this.#summaryText(seconds))
     return {
       seconds,
       seed,
@@ -126,40 +174,55 @@ export class DemoRunner {
       frozen: this.#lossSummary('frozen'),
       died: this.#endedByThemselves,
       violations: this.#violations,
+      lateResults: this.#lateWork.count,
+      counts,
+      without,
       proof,
     }
   }
 
+  /**
+   * Kills an instance now. Returns a sentence after another instance has taken over its work, or undefined if too few
+   * instances are open.
+   */
+  async killOne(): Promise<string | undefined> {
+    let resolve = (_: string) => {}
+    const outcome = new Promise<string>((given) => {
+      resolve = given
+    })
+    const victim = this.#faults.killOne((member) => this.#whenTakenOver.set(member, resolve))
+    return victim && outcome
+  }
+
   async #runUntil(stop: AbortSignal): Promise<void> {
-    this.#load.start()
+    if (stop.aborted) return
+    this.#load.start('all')
+    this.#without?.load.start('common')
     const faults = this.#faults.run(stop)
     for (;;) {
       await pause(proofEveryMs, stop)
       if (stop.aborted) break
-      this.#reportWork()
       // Reports an error and continues, because the user's server may be temporarily unavailable.
-      await this.#reportProof(false).catch((error) => this.#reportTrouble(error))
+      await this.#reportProof()
+        .then(() => this.#reportWork())
+        .catch((error) => this.#reportTrouble(error))
     }
     await faults
   }
 
   #onMessage(member: Member, message: InstanceMessage): void {
     if (message.type === 'trouble') this.#reportTrouble(message.error, member)
-    if (message.type === 'open') this.#onOpen(member, message.port)
+    if (message.type === 'open') this.#onOpen(member)
     if (message.type === 'work-started') this.#onWorkStarted(member, message.kind, message.subject)
     if (message.type === 'work-ended') this.#onWorkEnded(member, message.kind, message.subject, message.isDone)
   }
 
-  #onOpen(member: Member, port: number): void {
-    // Ignores a message if its instance was killed before the message arrived.
-    if (member.state !== 'opening') return
-    member.state = 'open'
-    member.port = port
+  #onOpen({ name }: Member): void {
     if (this.#isOpen) {
-      this.#report('opened', `${member.name} joins as a replacement.`, { instance: member.name })
+      this.#report('replaced', `+ ${name}`, 'replaces the killed process', { instance: name })
     } else if (this.#fleet.open.length === this.#options.instances) {
-      const names = this.#fleet.open.map(({ name }) => name).sort()
-      this.#report('opened', `${names.join(', ')} have joined: ${names.length} processes.`)
+      const names = this.#fleet.open.map((member) => member.name).sort()
+      this.#report('opened', `${names.length} processes`, formatList(names))
       this.#isOpen = true
       this.#resolveOpen()
     }
@@ -171,101 +234,124 @@ export class DemoRunner {
     if (this.#takeovers.workStarted(member, work)) return
     const { name } = member
     const about = { instance: name, works: [work] }
-    if (kind === 'report') this.#report('tick', `${name} starts the report for the night of ${subject}.`, about)
-    if (kind === 'index') this.#report('elected', `${name} has been elected leader and fills the search index.`, about)
+    if (kind === 'report')
+      this.#report('tick', 'Report', `${name} starts the report for the night of ${subject}`, about)
+    if (kind === 'index')
+      this.#report('elected', 'Leader', `${name} is elected; only the leader fills the search index`, about)
   }
 
   #onWorkEnded(member: Member, kind: string, subject: string, isDone: boolean): void {
     const { name, works } = member
     const work = `${kind} ${subject}`
     works.delete(work)
+    this.#lateWork.ended(member, work)
     if (!isDone) return
     this.#takeovers.workEnded(member, work)
-    this.#doneByKind.set(kind, (this.#doneByKind.get(kind) ?? 0) + 1)
     if (kind !== 'report') return
-    this.#report('report', `${name} has finished the report for the night of ${subject}.`, {
-      instance: name,
-      works: [work],
-    })
+    const about = { instance: name, works: [work] }
+    this.#report('report', 'Report', `${name} has finished the report for the night of ${subject}`, about)
   }
 
   #reportLoss(victim: Member, how: 'killed' | 'frozen'): void {
-    this.#takeovers.instanceLost(victim, how)
     this.#lostInstances[how]++
     const works = [...victim.works]
-    const during = works.length === 0 ? 'while it was idle' : `during ${formatList(works)}`
-    this.#report(how, `${victim.name} is ${how} ${during}.`, { instance: victim.name, works })
+    this.#report(how, lossTitle(victim, how), describeWorks(works), { instance: victim.name, works })
+    this.#takeovers.instanceLost(victim, how)
   }
 
-  #reportThaw(victim: Member, ms: number): void {
+  #onThawed(victim: Member, ms: number): void {
+    // Completes the loss, so that the work that others have taken over is known.
     this.#takeovers.instanceThawed(victim)
+    this.#lateWork.thawed(victim, ms)
+  }
+
+  #reportThaw(member: Member, ms: number, late: number): void {
+    const kept = this.#kept.get(member)
+    this.#kept.delete(member)
+    const { name } = member
     const isLong = ms > this.#options.expiryMs
     const effect = isLong
-      ? '. The instance gives up everything that it held, and starts again.'
-      : ', before its locks expire.'
-    this.#report('thawed', `${victim.name} thaws after ${formatSeconds(ms)}${effect}`, { instance: victim.name, ms })
+      ? late > 0
+        ? `, too late: ${count(late, 'result')} rejected`
+        : ' and started again'
+      : ' and continued, because its locks had not expired'
+    const text = `${kept ? `${describeWorks(kept)} → ` : ''}woke after ${formatSeconds(ms)}${effect}`
+    this.#report('thawed', kept ? lossTitle(member, 'frozen') : name, text, { instance: name, ms })
   }
 
-  #reportTakeovers({ victim, how, takeovers, left }: Loss): void {
+  #reportTakeovers(loss: Loss): void {
+    const { victim, how, works: held, takeovers } = loss
+    // The instance continues its work when it wakes, so the report of its thaw says everything.
+    if (how === 'frozen' && takeovers.length === 0) {
+      this.#kept.set(victim, held)
+      return
+    }
     const times = takeovers.map(({ afterMs }) => afterMs)
     this.#takeoverMs[how].push(...times)
-    const parts = takeovers.map(({ work, by, afterMs }) => `${work} on ${by} after ${formatSeconds(afterMs)}`)
+    if (how === 'frozen')
+      this.#lateWork.takenOver(
+        victim,
+        takeovers.map(({ work }) => work),
+      )
     const works = takeovers.map(({ work }) => work)
-    const details = { instance: victim.name, works, ...(times.length > 0 && { ms: Math.max(...times) }) }
-    if (parts.length > 0)
-      this.#report('taken-over', `Other instances continue the work of ${victim.name}: ${formatList(parts)}.`, details)
-    if (left.size > 0)
-      this.#report('taken-over', `Work of ${victim.name} that no instance has continued yet: ${formatList([...left])}.`)
+    const text = describeLoss(loss)
+    this.#report('taken-over', lossTitle(victim, how), text, {
+      instance: victim.name,
+      works,
+      ...(times.length > 0 && { ms: Math.max(...times) }),
+    })
+    this.#whenTakenOver.get(victim)?.(`${victim.name} was killed: ${text}.`)
+    this.#whenTakenOver.delete(victim)
   }
 
   #reportDeath(member: Member, how: string): void {
     if (member.isExpectedToEnd) return
     this.#endedByThemselves++
-    this.#report('died', `${member.name} has ended unexpectedly (${how}).`, { instance: member.name })
+    this.#report('died', member.name, `ended unexpectedly (${how})`, { instance: member.name })
   }
 
   #reportTrouble(error: unknown, member?: Member): void {
-    this.#report('trouble', String(error), member && { instance: member.name })
+    this.#report('trouble', 'Error', String(error), member && { instance: member.name })
   }
 
-  #reportWork(): void {
-    const count = (...kinds: string[]) => kinds.reduce((sum, kind) => sum + (this.#doneByKind.get(kind) ?? 0), 0)
-    const { deliveries, refused } = this.#load.resetCounts()
-    const parts = [
-      `${count('payment')} payments from ${deliveries} deliveries`,
-      `${count('export')} exports, ${refused} refused`,
-      `${count('invoice')} invoices`,
-      `${count('account', 'contract', 'mail', 'call')} steps for new customers`,
-      `${count('books')} entries in the books`,
-    ]
-    this.#report('work', `Since the last check: ${parts.join('; ')}.`)
-    this.#doneByKind = new Map()
+  async #reportWork(): Promise<{ counts: Counts; without: Counts | null }> {
+    const { database, pool } = this.#options
+    const counts = await countWork(pool, database.schema)
+    this.#report('work', 'With Holdfast', describeWork(counts, this.#lateWork.count), { counts })
+    if (!this.#without) return { counts, without: null }
+    const without = await countWork(this.#without.pool, database.schema)
+    this.#report('without', 'Without Holdfast', describeHarm(without), { counts: without })
+    return { counts, without }
   }
 
-  async #reportProof(isLast: boolean): Promise<readonly Verdict[]> {
+  async #reportProof(): Promise<readonly Verdict[]> {
     const { pool, database } = this.#options
     const proof = await prove(pool, database.schema, namespace)
     const violations = violationsIn(proof)
     this.#violations = Math.max(this.#violations, violations)
-    const effects = proof.reduce((sum, { checked }) => sum + checked, 0)
-    const lines = isLast ? proof.map(({ invariant, checked }) => `${invariant.padEnd(28)}${checked}`) : []
-    const text = [`${violations} violations in ${effects} checks of the company's data${isLast ? ':' : '.'}`, ...lines]
-    this.#report('proof', text.join('\n'), { proof })
+    this.#report('proof', `${violations === 0 ? '✓' : '✗'} Check`, describeProof(proof, violations), { proof })
     for (const { invariant, violations, example } of proof) {
       if (violations > 0)
-        this.#report('violation', `${invariant}: violated ${violations} times, for example: ${example}`)
+        this.#report(
+          'violation',
+          '✗ Violation',
+          `${invariant}: violated ${count(violations, 'time')}, for example: ${example}`,
+        )
     }
     return proof
   }
 
   #summaryText(seconds: number): string {
-    const lines = [`${seconds} s with seed ${this.#options.seed}: ${this.#violations} violations.`]
-    for (const how of ['killed', 'frozen'] as const) {
+    const parts = (['killed', 'frozen'] as const).map((how) => {
       const { instances, takeovers, medianMs, longestMs } = this.#lossSummary(how)
-      const times = takeovers === 0 ? '' : `, median ${formatSeconds(medianMs!)}, longest ${formatSeconds(longestMs!)}`
-      lines.push(`Instances ${how}: ${instances}; pieces of work that other instances took over: ${takeovers}${times}.`)
-    }
-    return lines.join('\n')
+      const times =
+        takeovers === 0
+          ? ''
+          : `; others continued ${count(takeovers, 'piece')} of their work after ${formatSeconds(medianMs!)} (median; longest ${formatSeconds(longestMs!)})`
+      return `${count(instances, 'process', 'processes')} ${how}${times}.`
+    })
+    const { seed } = this.#options
+    return [`${count(this.#violations, 'violation')} in ${seconds} s.`, ...parts, `Seed ${seed}.`].join(' ')
   }
 
   #lossSummary(how: 'killed' | 'frozen'): LossSummary {
@@ -278,19 +364,18 @@ export class DemoRunner {
     }
   }
 
-  #report(event: DemoEventKind, text: string, details: Omit<DemoEvent, 'event' | 'text'> = {}): void {
+  #report(
+    event: DemoEventKind,
+    title: string,
+    text: string,
+    details: Omit<DemoEvent, 'event' | 'title' | 'text'> = {},
+  ): void {
     // Omits takeovers between closing instances, because they are expected.
-    if (this.#isClosing && !['proof', 'violation', 'died', 'ended'].includes(event)) return
-    this.#options.reporter.report({ event, text, ...details })
+    if (this.#isClosing && !['proof', 'work', 'without', 'violation', 'died', 'ended'].includes(event)) return
+    this.#options.reporter.report({ event, title, text, ...details })
   }
 }
 
-/** Joins the first `max` parts and states how many parts were omitted. */
-function formatList(parts: readonly string[], max = 5): string {
-  const shown = parts.slice(0, max).join(', ')
-  return parts.length > max ? `${shown} and ${parts.length - max} more` : shown
-}
-
-function formatSeconds(ms: number): string {
-  return ms < 10 ? '0.01 s' : `${(ms / 1_000).toFixed(ms < 1_000 ? 2 : 1)} s`
+function lossTitle({ name }: Member, how: Loss['how']): string {
+  return how === 'killed' ? `✗ kill -9 ${name}` : `‖ freeze ${name}`
 }

@@ -13,6 +13,8 @@ export interface Loss {
   readonly victim: Member
   readonly how: 'killed' | 'frozen'
   readonly at: number
+  /** Work that the instance was doing. */
+  readonly works: readonly string[]
   readonly takeovers: Takeover[]
   /** Work that no other instance has restarted. */
   readonly left: Set<string>
@@ -28,17 +30,18 @@ export class Takeovers {
 
   /**
    * Calls `onComplete` when all of a lost instance's work has been taken over, or when no takeover is expected any
-   * longer.
+   * longer. If the instance was idle, calls it immediately.
    */
   constructor(onComplete: (loss: Loss) => void) {
     this.#onComplete = onComplete
   }
 
   instanceLost(victim: Member, how: Loss['how']): void {
-    if (victim.works.size === 0) return
-    const loss: Loss = { victim, how, at: performance.now(), takeovers: [], left: new Set(victim.works) }
+    const works = [...victim.works]
+    const loss: Loss = { victim, how, at: performance.now(), works, takeovers: [], left: new Set(works) }
     this.#losses.add(loss)
-    setTimeout(() => this.#complete(loss), takeoverTimeoutMs).unref()
+    if (works.length === 0) this.#complete(loss)
+    else setTimeout(() => this.#complete(loss), takeoverTimeoutMs).unref()
   }
 
   /** Returns true if the work belonged to a lost instance. */

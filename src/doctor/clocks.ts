@@ -8,6 +8,7 @@ const attempts = 5
 /** Compares this machine's clock and the instances' clocks with the database clock. */
 export const clocks: Check = {
   name: 'clocks',
+  isOfFleet: true,
   async run(context) {
     const here = clockOffset('this machine', await aheadHere(context), 'now')
     const instances = (await context.aliveInstances()).map(({ name, clockAheadMs }) =>

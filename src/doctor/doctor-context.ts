@@ -129,9 +129,12 @@ export class DoctorContext {
     return new Observer({ read: this.executor.query }, this.schema)
   }
 
+  async instances(): Promise<readonly FleetInstance[]> {
+    return this.isInstalled ? (await this.observer.fleet.list()).rows : []
+  }
+
   async aliveInstances(): Promise<FleetInstance[]> {
-    if (!this.isInstalled) return []
-    return (await this.observer.fleet.list()).rows.filter(({ alive }) => alive)
+    return (await this.instances()).filter(({ alive }) => alive)
   }
 
   query<Row>(statement: StatementName, values: readonly unknown[] = []): Promise<Row[]> {
@@ -158,6 +161,8 @@ function quoteIfNecessary(name: string): string {
 export interface Check {
   /** Subject of the check, as it appears in messages. Example: "the connection to the server". */
   readonly name: string
+  /** Whether the check examines the running fleet. Default: false, the check examines the database and its configuration. */
+  readonly isOfFleet?: boolean
   /** Whether the check needs Holdfast's tables. Default: false. */
   readonly needsSchema?: boolean
   run(context: DoctorContext): Promise<Finding | undefined | readonly (Finding | undefined)[]>

@@ -29,8 +29,33 @@ export interface Diagnosis {
   readonly server: string
   /** Number of checks. */
   readonly checks: number
+  /** What the doctor examined, and how many findings of each severity it made there. */
+  readonly areas: {
+    /** Database, schema and settings. */
+    readonly configuration: AreaSummary
+    /** Running instances, their queues and their schedules. */
+    readonly fleet: AreaSummary
+  }
+  /** Number of live instances. */
+  readonly alive: number
+  /** Number of instances whose heartbeat stopped without a clean shutdown. */
+  readonly gone: number
   /** Findings, the most severe first. */
   readonly findings: readonly Finding[]
+}
+
+/** Number of checks and of findings, by severity. */
+export interface AreaSummary {
+  /** Number of checks. */
+  readonly checks: number
+  /** Number of findings with the severity `wrong`. */
+  readonly wrong: number
+  /** Number of findings with the severity `risky`. */
+  readonly risky: number
+  /** Number of checks that could not run. */
+  readonly unchecked: number
+  /** Number of notes. */
+  readonly note: number
 }
 
 /**
@@ -68,20 +93,29 @@ export async function examine(options: ExamineOptions): Promise<Diagnosis> {
   const context = new DoctorContext(options)
   const [server] = await context.queryAsOthers<Server>('server')
   context.server = server!
-  const findings: Finding[] = []
-  let checked = 0
+  const findings: { readonly check: Check; readonly found: readonly Finding[] }[] = []
   for (const check of checks) {
     if (check.needsSchema && !context.isInstalled) continue
-    checked++
     const result = await check.run(context).catch((error) => unchecked(context, check, error))
-    findings.push(...[result].flat().filter((one) => one !== undefined))
+    findings.push({ check, found: [result].flat().filter((one) => one !== undefined) })
+  }
+  const instances = await context.instances().catch(() => [])
+  const summaryOf = (isOfFleet: boolean): AreaSummary => {
+    const own = findings.filter(({ check }) => (check.isOfFleet ?? false) === isOfFleet)
+    const countOf = (wanted: Finding['severity']) =>
+      own.flatMap(({ found }) => found).filter(({ severity }) => severity === wanted).length
+    const severities = { wrong: countOf('wrong'), risky: countOf('risky'), unchecked: countOf('unchecked') }
+    return { checks: own.length, ...severities, note: countOf('note') }
   }
   return {
     address: context.database.address,
     schema: context.schema,
     server: server!.version_text,
-    checks: checked,
-    findings: worstFirst(findings),
+    checks: findings.length,
+    areas: { configuration: summaryOf(false), fleet: summaryOf(true) },
+    alive: instances.filter(({ alive }) => alive).length,
+    gone: instances.filter(({ alive }) => !alive).length,
+    findings: worstFirst(findings.flatMap(({ found }) => found)),
   }
 }
 

@@ -4,15 +4,36 @@ import type { Check } from './doctor-context.js'
 import { type Finding, finding, formatCount, formatList } from './finding.js'
 
 export const fleet: Check = {
-  name: 'the live instances',
+  name: 'the instances',
+  isOfFleet: true,
   needsSchema: true,
   async run(context) {
-    const instances = await context.aliveInstances()
+    const all = await context.instances()
+    const instances = all.filter(({ alive }) => alive)
     return [
+      goneInstances(all),
       ...instances.flatMap(({ name, refusedSettings }) => refusedSettingFindings(refusedSettings, name)),
       mixedVersions(instances),
     ]
   },
+}
+
+function goneInstances(instances: readonly FleetInstance[]): Finding | undefined {
+  const gone = instances.filter(({ alive }) => !alive)
+  if (gone.length === 0) return undefined
+  const names = formatList(gone.map(({ name }) => name))
+  return finding({
+    id: 'instances-gone',
+    // A process that is killed now and then is normal. The loss of half of the fleet is not.
+    severity: gone.length * 2 >= instances.length ? 'risky' : 'note',
+    text: `${gone.length} of ${formatCount(instances.length, 'instance')} ${gone.length === 1 ? 'is' : 'are'} gone: ${names}`,
+    why: 'The heartbeat of a gone instance stopped without a clean shutdown: its process was killed, or it lost the database. Other instances take over its work.',
+    facts: { gone: gone.length, instances: instances.length },
+    fix: {
+      text: 'Find out why the processes ended, for example in their logs. Close Holdfast when a process stops. This command lists all instances:',
+      commands: ['holdfast instance ls'],
+    },
+  })
 }
 
 function mixedVersions(instances: readonly FleetInstance[]): Finding | undefined {

@@ -1,4 +1,4 @@
-export { type Diagnosis, examine, fix } from './doctor.js'
+export { type AreaSummary, type Diagnosis, examine, fix } from './doctor.js'
 export type { ExamineOptions } from './doctor-context.js'
 export {
   type Fact,

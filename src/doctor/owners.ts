@@ -25,6 +25,7 @@ interface Holder {
  */
 export const owners: Check = {
   name: 'locks of dead owners',
+  isOfFleet: true,
   needsSchema: true,
   async run(context): Promise<Finding[]> {
     const all = await context.query<Holder>('orphaned_locks', [context.toleranceMs])

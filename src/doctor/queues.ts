@@ -17,6 +17,7 @@ interface Unserved {
 /** Finds jobs that no worker will run. */
 export const queues: Check = {
   name: 'queues, their workers and their jobs',
+  isOfFleet: true,
   needsSchema: true,
   async run(context): Promise<Finding[]> {
     const { rows: all } = await context.observer.jobs.queues()

@@ -10,6 +10,7 @@ interface Orphan {
 
 export const schedules: Check = {
   name: 'schedules and their members',
+  isOfFleet: true,
   needsSchema: true,
   async run(context) {
     const orphans = await context.query<Orphan>('orphaned_schedules')

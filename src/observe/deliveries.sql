@@ -4,7 +4,8 @@
 -- Returns at most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the $4 latest deliveries, the
 -- latest first. With a key prefix ($5), scans the first $4 keys of each namespace in key order instead. isCut is true if the scan stopped
 -- early. $6 is the place after which the scan starts, or null: the expiry in microseconds and the key or, with a prefix, the namespace and the
--- key. The limit is a subquery, so that the planner chooses the index. Uses the indexes delivery_expires_at and delivery_pkey.
+-- key. Returns only deliveries that started within $7 milliseconds, if $7 is not null. The limit is a subquery, so that the planner chooses
+-- the index. Uses the indexes delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
@@ -63,6 +64,7 @@ listed as materialized (
       ($1::text is null or namespace = $1)
       and (expires_at > now() or state = 'in-flight')
       and shown = any($2::text[])
+      and ($7::float8 is null or started_at > now() - $7::float8 * interval '1 ms')
     )
   limit $3::integer + 1
 )

@@ -8,6 +8,8 @@ export type DeliveryState = (typeof deliveryStates)[number]
 export interface DeliveryFilter {
   readonly namespace?: string | undefined
   readonly states?: readonly DeliveryState[] | undefined
+  /** Only deliveries that started within this number of milliseconds. */
+  readonly sinceMs?: number | undefined
   /** Maximum number of deliveries. Default 50. */
   readonly limit?: number | undefined
 }
@@ -93,14 +95,15 @@ export class DeliveriesObserver {
     states = deliveryStates,
     limit = 50,
     after,
+    sinceMs,
   }: DeliveryFilter & {
     readonly prefix?: string | undefined
     /** `next` of the previous page. */
     readonly after?: string | undefined
   }): Promise<DeliverySearchResult> {
-    const isAll = namespace === undefined && states.length === deliveryStates.length
+    const isAll = namespace === undefined && sinceMs === undefined && states.length === deliveryStates.length
     const searchLimit = isAll && prefix === undefined ? limit + 1 : maxSearched
-    const values = [namespace ?? null, states, limit, searchLimit, prefix ?? null, after ? readPlace(after) : null]
+    const values = [namespace ?? null, states, limit, searchLimit, prefix ?? null, after ? readPlace(after) : null, sinceMs ?? null]
     type Row = RawRow<ObservedDelivery> & { isCut: boolean; matches: boolean; place: [string, string] }
     const scanned = await this.#reader.read<Row>(this.#sql.deliveries.text, values)
     // The scan is complete up to the first place at which it stopped.

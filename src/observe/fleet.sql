@@ -2,7 +2,7 @@
 
 -- name: fleet
 -- Returns the total number of instances in a namespace ($1, or null for all) whose name, ID, host or process contains a text ($2, or null).
--- Also returns at most $3 of these instances, dead and draining instances first. An instance is alive while its session number is locked
+-- Also returns at most $3 of these instances. Dead instances are never cut off, and are listed last. An instance is alive while its session number is locked
 -- or, without an anchor, until its row expires. An instance was last seen when its anchor session last changed state, or when its row was
 -- last renewed.
 with
@@ -58,7 +58,7 @@ select json_build_object(
   'gone', (select count(*) from found where not alive),
   'draining', (select count(*) from found where alive and state <> 'open'),
   'rows', coalesce((
-    select json_agg(i order by alive, state = 'open', name, id)
+    select json_agg(i order by not alive, state = 'open', name, id)
     from (
       select
         id,

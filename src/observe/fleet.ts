@@ -11,7 +11,7 @@ export interface FleetFilter {
 }
 
 export interface Fleet {
-  /** Instances. Dead instances come first, then draining instances, then all others. Each group is sorted by name. */
+  /** Instances. Draining instances come first, then other live instances, then dead ones. Each group is sorted by name. */
   readonly rows: readonly FleetInstance[]
   /** Total number of matching instances. */
   readonly count: number

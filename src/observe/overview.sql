@@ -128,7 +128,7 @@ select json_build_object(
   'waiters', (select coalesce(sum(waiters), 0) from named),
   'leased', (select count(*) from leased),
   'instanceRows', (
-    select json_agg(i)
+    select json_agg(i order by not i.alive, i."openMs" desc, i.id)
     from (
       select
         id,

@@ -129,7 +129,7 @@ order by name
 limit 1000
 
 -- name: runs
--- Returns a schedule's runs and gaps, latest first.
+-- Returns a schedule's runs and gaps ($2 at most), latest first. Returns only the gaps if $3 is true.
 select at, state, extra, instance, instance_name, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
 from (
   select
@@ -151,6 +151,7 @@ from (
     select *
     from holdfast.tick
     where schedule = holdfast.schedule_resolve($1::bigint)
+      and not $3::boolean
     order by at desc
     limit $2
   ) as latest_ticks

@@ -6,6 +6,7 @@ import {
   type Duration,
   defaultTimes,
   type Events,
+  flag,
   type MiddlewareStack,
   orAborted,
   readOptions,
@@ -268,9 +269,13 @@ export class Schedules {
    * @example
    * const [latest] = await holdfast.schedules.runs('invoices', { limit: 1 })
    */
-  async runs(name: string, options?: { limit?: number | undefined }): Promise<(PastRun | PastGap)[]> {
-    const { limit = 100 } = readOptions('schedules.runs', options, { limit: wholeNumber(1, 10_000) })
-    return (await this.#store.read<PastRow>('runs', [this.#keyOf(name), limit])).map(pastOf)
+  async runs(
+    name: string,
+    options?: { limit?: number | undefined; skipped?: boolean | undefined },
+  ): Promise<(PastRun | PastGap)[]> {
+    const rules = { limit: wholeNumber(1, 10_000), skipped: flag }
+    const { limit = 100, skipped = false } = readOptions('schedules.runs', options, rules)
+    return (await this.#store.read<PastRow>('runs', [this.#keyOf(name), limit, skipped])).map(pastOf)
   }
 
   /**

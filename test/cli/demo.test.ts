@@ -1,4 +1,7 @@
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
 import { descendantsOf, listProcesses, type Process, stillRunning } from '../../src/cli/processes.js'
 import { freshDatabase } from '../setup/database.js'
@@ -14,36 +17,93 @@ const seed = '39'
 
 interface Row {
   event: string
+  text: string
+  urls: { dashboard: string; database: string } | null
+  counts: { paymentsTwice: number } | null
   proof: { invariant: string; checked: number; violations: number; example: string | null }[] | null
 }
 
 test('the demo proves its invariants, reports a violation, and leaves nothing behind after Ctrl-C or SIGKILL', {
   timeout: longMs,
 }, async () => {
-  await Promise.all([provesInGivenDatabase(), reportsViolation(), endsWithCtrlC(), endsWhenKilled()])
+  await Promise.all([
+    provesInGivenDatabase(),
+    reportsViolation(),
+    endsBeforeItRuns(),
+    endsWithCtrlC(),
+    endsWhenKilled(),
+  ])
 })
 
 async function provesInGivenDatabase(): Promise<void> {
   const { url, drop } = await freshDatabase()
-  const running = start(['demo', '--url', url, '--instances', '3', '--seed', seed, '--jsonl'], {}, longMs)
+  const running = start(['demo', '--url', url, '--instances', '3', '--seed', seed, '--without', '--jsonl'], {}, longMs)
   const progress = () => {
     const rows: Row[] = running.stdout
       .split('\n')
       .slice(0, -1)
       .map((line) => fitsRow('demo', JSON.parse(line)))
-    return { events: new Set(rows.map(({ event }) => event)), proof: rows.findLast((row) => row.proof)?.proof }
+    const last = (event: string) => rows.findLast((row) => row.event === event)
+    return {
+      events: new Set(rows.map(({ event }) => event)),
+      dashboard: rows[0]?.urls?.dashboard,
+      proof: rows.findLast((row) => row.proof)?.proof,
+      doubles: { with: last('work')?.counts?.paymentsTwice, without: last('without')?.counts?.paymentsTwice ?? 0 },
+    }
   }
   const wanted = ['opened', 'tick', 'report', 'elected', 'killed', 'frozen', 'taken-over']
-  const isWhole = ({ events, proof }: ReturnType<typeof progress>) =>
-    wanted.every((event) => events.has(event)) && proof?.every(({ checked }) => checked > 0)
+  const isWhole = ({ events, proof, doubles }: ReturnType<typeof progress>) =>
+    wanted.every((event) => events.has(event)) &&
+    proof?.every(({ checked }) => checked > 0) &&
+    // The company without Holdfast books payments twice.
+    doubles.without > 0
+  await until('the demo runs', () => progress().events.has('opened'), longMs)
+  await killsOnRequest(progress().dashboard!)
   await until('every event has occurred and every invariant has checked something', () => isWhole(progress()), longMs)
   running.process.kill('SIGTERM')
   const { status, stderr } = await running.ended
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  const { events, proof } = progress()
+  const { events, proof, doubles } = progress()
+  expect(doubles.with).toBe(0)
   expect([...events].filter((event) => event === 'violation' || event === 'died')).toEqual([])
   expect(proof!.map(({ violations }) => violations)).toEqual(proof!.map(() => 0))
   expect(await sql(url, "select from pg_namespace where nspname like 'holdfast_demo%'")).toEqual([])
+  await drop()
+}
+
+/** Only the demo's dashboard has a button that kills a process, and only its own page can use the button. */
+async function killsOnRequest(dashboard: string): Promise<void> {
+  const page = await fetch(dashboard, { headers: { accept: 'text/html' } })
+  expect(await page.text()).toContain('<script type="module" src="/demo/script.js">')
+  expect(await (await fetch(new URL('demo/script.js', dashboard))).text()).toContain('Kill a process now')
+  const kill = (headers: Record<string, string>) =>
+    fetch(new URL('demo/kill', dashboard), { method: 'POST', headers: { ...headers } })
+  expect((await kill({})).status).toBe(405)
+  expect((await kill({ 'x-holdfast-demo': '1', origin: 'https://elsewhere.example' })).status).toBe(403)
+  const outcome = await until('a process was killed', async () => {
+    const text = await (await kill({ 'x-holdfast-demo': '1' })).text()
+    return text.includes(' was killed: ') && text
+  })
+  expect(outcome).toMatch(/^\w+ was killed: it /)
+}
+
+/** A demo that is interrupted before its instances are open ends without an error. */
+async function endsBeforeItRuns(): Promise<void> {
+  const { url, drop } = await freshDatabase()
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-browser-'))
+  const browser = join(folder, 'browser')
+  writeFileSync(browser, `#!/bin/sh\necho "$1" > '${folder}/opened'\n`, { mode: 0o755 })
+  const running = start(['demo', '--url', url, '--instances', '2', '--open'], { BROWSER: browser }, longMs)
+  await untilPrinted(running, 'dashboard')
+  running.process.kill('SIGTERM')
+  const { status, stdout, stderr } = await running.ended
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+  expect(stdout).toContain('Holdfast demo: 2 Node.js processes run one small company')
+  expect(stdout).not.toContain('postgres://')
+  expect(stdout).toContain('npm install holdfast pg')
+  const opened = () => existsSync(join(folder, 'opened')) && readFileSync(join(folder, 'opened'), 'utf8')
+  expect(await until('the browser is opened', () => /^http:.*\n$/.test(opened() || '') && opened())).toMatch(/^http:/)
+  rmSync(folder, { recursive: true })
   await drop()
 }
 
@@ -70,19 +130,23 @@ async function reportsViolation(): Promise<void> {
 }
 
 async function endsWithCtrlC(): Promise<void> {
-  const running = startOnTerminal(['demo', '--instances', '2'], {}, longMs)
-  await untilPrinted(running, 'have joined')
+  const running = startOnTerminal(['demo', '--instances', '2', '--show-url'], {}, longMs)
+  await untilPrinted(running, '2 processes')
   const left = await traces(running)
   running.type('\x03')
   const { status, stdout } = await running.ended
-  expect(stdout).toContain('0 violations')
+  expect(stdout).toContain('0 violations in ')
+  const widths = stdout.split('\r\n').map((line) => stripVTControlCharacters(line).length)
+  expect(Math.max(...widths.filter((_, at) => !stdout.split('\r\n')[at]!.includes('postgres://')))).toBeLessThanOrEqual(
+    80,
+  )
   expect(status).toBe(0)
   await nothingIsLeft(left)
 }
 
 async function endsWhenKilled(): Promise<void> {
-  const running = start(['demo', '--instances', '3', '--seed', seed], {}, longMs)
-  await untilPrinted(running, 'is frozen')
+  const running = start(['demo', '--instances', '3', '--seed', seed, '--show-url'], {}, longMs)
+  await untilPrinted(running, '‖ freeze')
   const left = await traces(running)
   running.process.kill('SIGKILL')
   await nothingIsLeft(left)

@@ -20,13 +20,13 @@ const spoil = () =>
 
 test('doctor exits with 0 and shows the number of checks if nothing is wrong', async () => {
   const nothing = 'None of the findings can be fixed with --fix.\n'
-  const well = 'All is well: 16 checks made.\n'
+  const well = 'Configuration: 11 checks, all well.\nFleet: 5 checks, all well. No instance is running.\n'
   expect(await doctor()).toEqual({ status: 0, stdout: '', stderr: well })
   expect(await doctor(['--fix'])).toEqual({ status: 0, stdout: '', stderr: nothing + well })
   await sql(database.url, 'alter table holdfast.worker reset (fillfactor)')
   expect(await doctor()).toMatchObject({
     status: 0,
-    stderr: expect.stringContaining('Nothing is wrong: 16 checks made, 1 note.'),
+    stderr: expect.stringContaining('Configuration: 11 checks, 1 note.\nFleet: 5 checks, all well.'),
   })
 })
 
@@ -39,7 +39,9 @@ test('doctor prints its findings as text, JSON and JSON lines and exits with 3',
     stdout:
       `wrong\tindexes-differ\tmissing\tThe index tick_done on tick is missing\t${fixed}\n` +
       'note\tstorage-differs\tworker\tStorage settings of the table worker differ: fillfactor is the default instead of 50\talter table holdfast.worker set (fillfactor = 50)\n',
-    stderr: '16 checks made: 1 wrong, 1 note.\nRun `holdfast doctor --fix` to fix 2 of these findings.\n',
+    stderr:
+      'Configuration: 11 checks, 1 wrong, 1 note.\nFleet: 5 checks, all well. No instance is running.\n' +
+      'Run `holdfast doctor --fix` to fix 2 of these findings.\n',
   })
   expect(fits('doctor', JSON.parse(json.stdout))).toMatchObject({ checks: 16, fixed: [], findings: [{}, {}] })
   expect(json.status).toBe(3)
@@ -63,7 +65,7 @@ test.runIf(process.platform === 'linux')(
     expect(lines).toContain('  fix     Create the index. Other sessions can still write. (use --fix to apply)')
     // Lines of SQL may be longer, because users copy them.
     expect(Math.max(...lines.filter((line) => !line.endsWith(';')).map((line) => line.length))).toBeLessThanOrEqual(80)
-    expect(stdout).toContain('16 checks made: 1 wrong, 1 note.')
+    expect(stdout).toContain('Configuration: 11 checks, 1 wrong, 1 note.')
   },
 )
 
@@ -90,13 +92,13 @@ test('doctor --fix fixes the findings and reports which findings remain', { time
     ],
   })
   expect(stderr).toMatch(
-    /Done: indexes-differ: missing\nDone: storage-differs: worker\nAll is well: 16 checks made\.\n$/,
+    /Done: indexes-differ: missing\nDone: storage-differs: worker\nConfiguration: 11 checks, all well\.\nFleet: 5 checks, all well\. .*\n$/,
   )
   expect(status).toBe(0)
   // If Holdfast is not installed, --fix installs it and then runs the checks.
   const other = await doctor(['--fix', '--yes', '--schema', 'not there'])
   expect(other.stderr).toBe(
-    "This will fix:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nAll is well: 16 checks made.\n",
+    "This will fix:\n  not-installed\n    holdfast migrate --schema 'not there'\nDone: not-installed\nConfiguration: 11 checks, all well.\nFleet: 5 checks, all well. No instance is running.\n",
   )
 })
 

@@ -236,7 +236,7 @@ test('graph shows who waits for whom, for every kind of name and in every format
     { waiter: c.id, blockers: [a.id] },
   ])
 
-  const { stdout: dot } = await run(['graph', '--format', 'dot'], env)
+  const { stdout: dot } = await run(['graph', '--dot'], env)
   expectDot(dot)
   expect(dot).toContain('[color="red", style="dashed"]')
   // A waiting job that another job waits for is one node, without an edge to itself.

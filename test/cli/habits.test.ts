@@ -52,6 +52,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   'delivery show': { args: ['never'], status: 3 },
   'delivery forget': { args: ['never', '--yes'], status: 3 },
   changes: { status: 0 },
+  'audit ls': { status: 0 },
   graph: { status: 0 },
   top: { args: ['--once'], status: 0 },
   migrate: { status: 0 },

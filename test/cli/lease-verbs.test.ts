@@ -86,7 +86,7 @@ describe('lease ls', () => {
     await holder.leases.acquire('a-name-that-is-rather-long/'.repeat(5))
     const { stdout } = await startOnTerminal(['lease', 'ls'], { ...env, NO_COLOR: '1' }).ended
     const plain = stdout.replaceAll('\r', '')
-    expect(plain).toMatch(/^NAME +STATE +FOR +EXPIRES IN +WHO\n/)
+    expect(plain).toMatch(/^NAME +STATE +FOR +EXPIRES IN +INSTANCE\n/)
     for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
   })
 })

@@ -77,6 +77,31 @@ describe('lock ls', () => {
     expect(stdout.split('\t')[0]).toBe('tab\\there\\nand \\u001b[31mred')
   })
 
+  test.runIf(process.platform === 'linux')('lock ls shows waiters below their holder on a terminal', async () => {
+    const waiter = await open()
+    await holder.locks.acquire('contended')
+    waitFor(waiter, 'contended')
+    await eventually(async () => ((await json(['lock', 'ls'])) as []).length).toBe(2)
+    const { stdout } = await startOnTerminal(['lock', 'ls'], { ...env, NO_COLOR: '1' }).ended
+    const [, held, waits] = stdout.split('\r\n')
+    expect(held).toMatch(/^contended +holds +exclusive +1 /)
+    expect(waits).toMatch(/^└─ +waits +exclusive +/)
+  })
+
+  test.runIf(process.platform === 'linux')(
+    'a list shows as many rows as fit the terminal, or all with --all',
+    async () => {
+      for (let at = 0; at < 30; at++) await holder.locks.acquire(`many ${at}`)
+      const rowsOf = ({ stdout }: { stdout: string }) => stdout.split('\r\n').filter((line) => line.startsWith('many '))
+      const [fitting, all] = await Promise.all(
+        [[], ['--all']].map((more) => startOnTerminal(['lock', 'ls', ...more], env).ended),
+      )
+      expect(rowsOf(fitting!)).toHaveLength(19)
+      expect(fitting!.stdout).toContain('11 more rows. Add --all to print all rows.')
+      expect(rowsOf(all!)).toHaveLength(30)
+    },
+  )
+
   test.runIf(process.platform === 'linux')(
     'lock ls prints a table that fits the terminal, with colours unless NO_COLOR is set',
     async () => {
@@ -86,7 +111,7 @@ describe('lock ls', () => {
         return stdout.replaceAll('\r', '')
       }
       const plain = await onTerminal({ NO_COLOR: '1' })
-      expect(plain).toMatch(/^NAME +STATE +MODE +FOR +WHO\n/)
+      expect(plain).toMatch(/^NAME +STATE +MODE +WAITERS +FOR +INSTANCE\n/)
       expect(plain).toContain('…')
       for (const line of plain.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
       expect(plain).not.toContain('\x1b')

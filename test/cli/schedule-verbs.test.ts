@@ -47,8 +47,23 @@ test('schedule ls and schedule show print rules, members and unusual states', as
   await holdfast.schedules.run('once')
   await untilRuns(holdfast, 'once', ['done'])
   const { stdout: shown } = await run(['schedule', 'show', 'once'], env)
-  expect(shown).toMatch(/^name\tonce\nstate\tit ticks\nrule\tat 2999/)
+  expect(shown).toMatch(/^name\tonce\nstate\tactive\nrule\tat 2999/)
   expect(shown).toMatch(new RegExp(`\nextra run\t\\S+ done by ${holdfast.name}\n$`))
+  expect(await run(['schedule', 'show', 'once', '--skipped'], env)).toMatchObject({
+    stdout: expect.not.stringContaining('run\t'),
+    stderr: 'No tick was skipped.\n',
+  })
+  await sql(
+    database.url,
+    `insert into holdfast.gap values
+     (holdfast.lock_key('${env.HOLDFAST_NAMESPACE}', 'schedule/once'), '2030-01-01 00:00Z', '2030-01-01 01:00Z', 2, 'missed')`,
+  )
+  const { stdout: skipped } = await run(['schedule', 'show', 'once', '--skipped'], env)
+  expect(skipped.split('\n').slice(-2)).toEqual([
+    'gap\t2030-01-01T00:00:00.000Z to 2030-01-01T01:00:00.000Z, 2 ticks: missed',
+    '',
+  ])
+  await sql(database.url, "delete from holdfast.gap where reason = 'missed'")
   const { stdout: nightly } = await run(['schedule', 'show', 'nightly'], env)
   expect(nightly).toContain('\nrule in the code\t0 3 * * * Europe/London\n')
   const json = fits('schedule-show', JSON.parse((await run(['schedule', 'show', 'once', '--json'], env)).stdout))

@@ -36,6 +36,36 @@ describe('help', () => {
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
   })
 
+  test('the help groups the commands, and only it lists all global options', async () => {
+    const [whole, verb] = await Promise.all([run(['--help']), run(['lock', 'ls', '--help'])])
+    expect(whole.stdout.match(/^(Look|Look at objects, and act|Run|Develop):$/gm)).toHaveLength(4)
+    expect(whole.stdout).toContain('--expiry')
+    expect(verb.stdout).toContain('--url')
+    expect(verb.stdout).not.toMatch(/--expiry|--direct-url|--schema/)
+  })
+
+  test.each([
+    [
+      ['locks', 'list'],
+      ['lock', 'ls'],
+    ],
+    [
+      ['deliveries', 'rm', '--help'],
+      ['delivery', 'forget', '--help'],
+    ],
+    [
+      ['queues', 'ls'],
+      ['queue', 'ls'],
+    ],
+    [
+      ['help', 'jobs', 'get'],
+      ['help', 'job', 'show'],
+    ],
+  ])('%j is the same command as %j', async (alias, command) => {
+    const env = { DATABASE_URL: database.url }
+    expect(await run(alias, env)).toEqual(await run(command, env))
+  })
+
   test('--version prints the version', async () => {
     const { status, stdout } = await runAlone(['--version'])
     expect(stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/)
@@ -54,15 +84,11 @@ describe('invalid arguments', () => {
     [['lok', 'ls'], "unknown command 'lok'", 'Did you mean lock?'],
     [['lock', 'brake', 'x'], "unknown command 'brake'", 'Did you mean break?'],
     [['lease', 'expier', 'x'], "unknown command 'expier'", 'Did you mean expire?'],
-    [['jobs', 'ls'], "unknown command 'jobs'", 'Did you mean job?'],
+    [['jobz', 'ls'], "unknown command 'jobz'", 'Did you mean job?'],
     [['help', 'lok'], "unknown command 'lok'", 'Did you mean lock?'],
     [['help', 'lock', 'brek'], "unknown command 'brek'", 'Did you mean break?'],
     [['queue', 'puase', 'x'], "unknown command 'puase'", 'Did you mean pause?'],
-    [
-      ['graph', '--format', 'tre'],
-      'Expected --format to be "tree" or "dot" or "json", got "tre"',
-      'Did you mean tree?',
-    ],
+    [['limit', 'ls', '--state', 'fulll'], 'Expected --state to be ', 'Did you mean full?'],
     [['lock', 'ls', '--jsn'], "unknown option '--jsn'", 'Did you mean --json?'],
     [['lock', 'show'], "missing required argument 'name'", 'Add --help to see the commands and options.'],
     [['dev', '--port', '99999'], 'Expected --port to be a whole number between 0 and 65535, got "99999"'],
@@ -77,8 +103,8 @@ describe('invalid arguments', () => {
   })
 
   test('the error for an invalid value names the variable that the value came from', async () => {
-    const { status, stderr } = await run(['graph'], { DATABASE_URL: database.url, HOLDFAST_FORMAT: 'svg' })
-    expect(stderr).toContain('Expected HOLDFAST_FORMAT to be')
+    const { status, stderr } = await run(['limit', 'ls'], { DATABASE_URL: database.url, HOLDFAST_STATE: 'svg' })
+    expect(stderr).toContain('Expected HOLDFAST_STATE to be')
     expect(status).toBe(2)
   })
 

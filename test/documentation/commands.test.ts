@@ -64,7 +64,7 @@ const commands: Record<string, RegExp | Expected> = {
 
   'holdfast delivery ls': /^stripe:evt_42\t/m,
   'holdfast delivery ls --state failed': /^stripe:evt_43\t/m,
-  'holdfast delivery ls --state in-flight': /^No deliveries found\.$/m,
+  'holdfast delivery ls --state in-flight --since 1h': /^No deliveries found\.$/m,
   'holdfast delivery ls --prefix stripe: --limit 500 --jsonl': /^\{"key":"stripe:evt_42".*\n\{"key":"stripe:evt_43"/m,
   'holdfast delivery show stripe:evt_42': /paid/,
   'holdfast delivery forget stripe:evt_42': /^Forgot /m,
@@ -120,7 +120,8 @@ const commands: Record<string, RegExp | Expected> = {
 
   'holdfast schedule ls': /^invoices\t/m,
   'holdfast schedule ls --namespace billing --json': /"name": "invoices"/,
-  'holdfast schedule show invoices': /^state\tit ticks$/m,
+  'holdfast schedule show invoices': /^state\tactive$/m,
+  'holdfast schedule show invoices --skipped': /^No tick was skipped\.$/m,
   'holdfast schedule show invoices --limit 100 --json': /"history": \[/,
   'holdfast schedule run invoices': /invoices/,
   'holdfast schedule pause invoices': /invoices/,
@@ -137,6 +138,7 @@ const commands: Record<string, RegExp | Expected> = {
     /^2026-03-29 .*clock change/m,
 
   'holdfast instance ls': /\talive\t/,
+  'holdfast instance ls --since 10m': /\talive\t/,
   'holdfast instance ls --json': /"alive": true/,
   'holdfast instance show worker-3': /^state\talive$/m,
   'holdfast instance show 4f1c09aa52be --json': /"alive": true/,
@@ -144,6 +146,10 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast instance drain --wait worker-3': /^The instance is drained\.$/m,
   'holdfast instance drain worker-3 --wait --within 10m': /^The instance is drained\.$/m,
   'holdfast instance drain --wait --within 5m web-1/4242': /^The instance is drained\.$/m,
+
+  'holdfast audit ls': /^There are no acts\.$/m,
+  'holdfast audit ls --since 1h': /^There are no acts since then\.$/m,
+  'holdfast audit ls --limit 500 --jsonl': /^There are no acts\.$/m,
 
   'holdfast top': /mail/,
   'holdfast top --namespace billing --interval 500ms': /books/,
@@ -183,7 +189,7 @@ const inShells: Record<string, RegExp | Expected> = {
     output: /"paid": ?42/,
   },
   'jq -c . input.json | holdfast job add default import -': /^\d+$/m,
-  'holdfast graph --format dot | dot -Tsvg > graph.svg': /digraph|<svg/,
+  'holdfast graph --dot | dot -Tsvg > graph.svg': /digraph|<svg/,
   'holdfast migrate --show-sql > holdfast.sql': {
     env: { HOLDFAST_SCHEMA: 'nowhere' },
     output: /^create schema "nowhere";$/m,
@@ -244,6 +250,7 @@ const notHere: Record<string, string> = {
   'holdfast schedule run nightly --input \'{"day": "2030-01-31"}\'':
     'has its own test, because the schedule must have a job',
   'holdfast demo': 'has its own test, because it runs for minutes',
+  'holdfast demo --without --open': 'has its own test',
   'holdfast demo --seconds 60 --quiet': 'has its own test',
   'holdfast demo --seconds 600 --seed 42 --json': 'has its own test',
   'holdfast demo --url postgres://…@localhost/scratch': 'has its own test',

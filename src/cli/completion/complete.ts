@@ -1,5 +1,6 @@
 import type { Argument, Command } from 'commander'
 import { pause } from '../../base/index.js'
+import { isNamed } from '../command.js'
 import { Exit, exitCode } from '../failure.js'
 import { EnvOption } from '../options.js'
 import { write } from '../output.js'
@@ -58,7 +59,7 @@ function contextOf(program: Command, words: readonly string[]): CompletionContex
     if (isValue) continue
     if (word.startsWith('-')) option = word.includes('=') ? undefined : takesValue(command, word)
     else if (command.commands.length > 0) {
-      const next = command.commands.find((inner) => inner.name() === word)
+      const next = command.commands.find((inner) => isNamed(inner, word))
       // `holdfast help lock` offers the same completions as `holdfast lock`.
       if (!next) return { expected: nothing, prefix: '', given }
       if (next.name() !== 'help') command = next

@@ -19,7 +19,8 @@ export async function runDashboard(settings: Settings): Promise<void> {
   let server: DashboardServer | undefined
   try {
     checkSchema(await schemaState(database, schema), schema)
-    server = await serve({ pool, schema, readOnly, traceUrl: settings.text('traceUrl') }, port, settings.text('host'))
+    const traceUrl = settings.text('traceUrl')
+    server = await serve({ pool, schema, readOnly, traceUrl }, port, { host: settings.text('host') })
     if (settings.flag('json')) printJson<'dashboard'>({ url: server.url, readOnly })
     else write([server.url])
     printMessage(`Showing ${database.address}${readOnly ? ' (read-only)' : ''}. Press Ctrl-C to stop.`)

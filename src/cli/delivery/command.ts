@@ -8,17 +8,18 @@ export function addDelivery(program: CliCommand): void {
   ])
   addVerb(delivery, 'ls', [
     'holdfast delivery ls',
-    'holdfast delivery ls --state in-flight',
+    'holdfast delivery ls --state in-flight --since 1h',
     'holdfast delivery ls --prefix stripe: --limit 500 --jsonl',
   ])
     .summary('list deliveries')
     .description(
       'Lists deliveries, latest first, or in key order if --prefix is given. ' +
         'Covers all namespaces, unless --namespace is given. ' +
-        'With --state or --namespace, searches only the latest 20,000 deliveries, or the first 20,000 deliveries with the prefix.',
+        'With --state, --since or --namespace, searches only the latest 20,000 deliveries, or the first 20,000 deliveries with the prefix.',
     )
     .envOption('--prefix <text>', 'list only keys that begin with this text')
     .stateOption('deliveries', 'in-flight', 'lost', 'done', 'failed')
+    .sinceOption('deliveries that started')
     .envOption('--limit <number>', 'maximum number of deliveries (default: 50)')
     .action(runs(async () => (await import('./ls.js')).deliveryLs))
 

@@ -9,7 +9,7 @@ export async function deliveryLs(settings: Settings): Promise<void> {
   const state = settings.oneOf('state', ...deliveryStates)
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 50
   const [namespace, prefix] = [settings.name('namespace'), settings.text('prefix')]
-  const only = { namespace, prefix, limit, states: state && [state] }
+  const only = { namespace, prefix, limit, states: state && [state], sinceMs: settings.durationMs('since') }
   const { rows, next, searchedRows } = await observe(settings, (observer) => observer.deliveries.search(only))
   printRows<'delivery-ls'>(settings, rows, columns(rows))
   if (rows.length === 0) printMessage('No deliveries found.')
@@ -31,8 +31,8 @@ function columns(deliveries: readonly ObservedDelivery[]): Column<ObservedDelive
       value: ({ finishedAt, startedAt }) => finishedAt ?? startedAt,
       shown: ({ finishedAt, forMs }) => (finishedAt ? `${formatDuration(forMs)} ago` : `for ${formatDuration(forMs)}`),
     },
-    { title: 'WHO', value: (delivery) => participantLabel(delivery) },
-    ...pipedColumns<ObservedDelivery>({ INSTANCE: 'instance', HOST: 'host', PROCESS: 'osPid', FENCE: 'fence' }),
+    { title: 'INSTANCE', value: (delivery) => participantLabel(delivery) },
+    ...pipedColumns<ObservedDelivery>({ 'INSTANCE ID': 'instance', HOST: 'host', PROCESS: 'osPid', FENCE: 'fence' }),
     ...pipedColumns<ObservedDelivery>({ STARTED: 'startedAt', EXPIRES: 'expiresAt' }),
   ]
 }

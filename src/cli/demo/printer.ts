@@ -1,62 +1,101 @@
 import type { DemoEvent, DemoEventKind, DemoReporter } from '../../demo/index.js'
 import type { DemoLine } from '../documents.js'
 import { type Colour, paint, write } from '../output.js'
+import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
 
 const colours: Partial<Record<DemoEventKind, Colour>> = {
-  killed: 'red',
-  frozen: 'yellow',
-  work: 'dim',
-  trouble: 'dim',
+  'taken-over': 'yellow',
+  without: 'red',
   died: 'red',
   proof: 'green',
+  work: 'green',
   violation: 'red',
 }
 
-const timeWidth = 7
-const eventWidth = 11
-const maxWidth = 120
+/** Events that only `--jsonl` prints. Errors are expected when processes are killed or frozen. */
+const omitted: readonly DemoEventKind[] = ['trouble', 'tick', 'report', 'replaced']
+const shownWhenQuiet: readonly DemoEventKind[] = ['proof', 'violation', 'died', 'ended', 'work', 'without']
+
+const timeWidth = 8
+const titleWidth = 16
+const maxWidth = 100
 
 /** Prints the demo's events as text or as JSON. */
-export class DemoPrinter implements DemoReporter {
+export class DemoPrinter implements DemoReporter, Disposable {
   readonly #settings: Settings
   readonly #startedAt = performance.now()
+  readonly #pending: Progress
 
   constructor(settings: Settings) {
     this.#settings = settings
+    this.#pending = new Progress(settings)
   }
 
   get seconds(): number {
     return Math.round((performance.now() - this.#startedAt) / 100) / 10
   }
 
-  report(entry: DemoEvent): void {
-    const { event, instance = null, works = [], ms = null, proof = null, text } = entry
-    const { seconds } = this
+  /** Prints the first lines. In JSON lines, the first line also contains the addresses. */
+  start(text: string, facts: readonly (readonly [string, string])[], urls: NonNullable<DemoLine['urls']>): void {
     if (this.#settings.flag('json')) return
-    if (this.#settings.flag('jsonl')) {
-      const line: DemoLine = { seconds, event, instance, works, ms: ms && Math.round(ms), proof, text }
-      write([JSON.stringify(line)])
-    } else if (!this.#isOmitted(event)) this.#print(seconds, event, text)
-  }
-
-  #isOmitted(event: DemoEventKind): boolean {
-    // Errors are expected when instances are killed or frozen, so only `--jsonl` prints them.
-    if (event === 'trouble') return true
-    return this.#settings.flag('quiet') && !['proof', 'violation', 'died', 'ended'].includes(event)
-  }
-
-  #print(seconds: number, event: DemoEventKind, text: string): void {
-    const margin = timeWidth + eventWidth
-    const room = Math.min(process.stdout.columns || 80, maxWidth) - margin
-    const [first = '', ...rest] = text.split('\n').flatMap((line) => wrap(line, room))
-    const time = paint(this.#settings, `${seconds.toFixed(1).padStart(timeWidth - 2)}  `, 'dim')
-    const label = paint(this.#settings, event.padEnd(eventWidth), colours[event])
-    const isDim = event === 'work'
+    const event = { event: 'started', title: 'Holdfast demo', text } as const
+    if (this.#settings.flag('jsonl')) return this.#printJson(event, urls)
+    const room = Math.min(process.stdout.columns || 80, maxWidth)
+    const width = Math.max(...facts.map(([label]) => label.length))
     write([
-      time + label + (isDim ? paint(this.#settings, first, 'dim') : first),
-      ...rest.map((line) => ' '.repeat(margin) + (isDim ? paint(this.#settings, line, 'dim') : line)),
+      ...wrap(`Holdfast demo: ${text}`, room),
+      '',
+      ...facts.flatMap(([label, value]) =>
+        wrap(value, room - width - 4).map(
+          (line, at) => `  ${paint(this.#settings, (at === 0 ? label : '').padEnd(width), 'dim')}  ${line}`,
+        ),
+      ),
+      '',
     ])
+  }
+
+  report(entry: DemoEvent): void {
+    const { event, title, text } = entry
+    if (this.#settings.flag('jsonl')) this.#printJson(entry, null)
+    if (this.#settings.flag('json') || this.#settings.flag('jsonl')) return
+    if (omitted.includes(event) || (this.#settings.flag('quiet') && !shownWhenQuiet.includes(event))) return
+    // Each killed or frozen process gets one line, which is printed when its work has been taken over.
+    if (event === 'killed' || event === 'frozen') {
+      this.#pending.show(`${this.#time}${title.padEnd(titleWidth)} ${text} …`)
+    } else this.#print(event, title, text)
+  }
+
+  /** Prints text as it is, after the last event. */
+  end(text: string): void {
+    if (!this.#settings.flag('json') && !this.#settings.flag('jsonl') && !this.#settings.flag('quiet'))
+      write(['', text])
+  }
+
+  [Symbol.dispose](): void {
+    this.#pending[Symbol.dispose]()
+  }
+
+  #printJson(entry: DemoEvent, urls: DemoLine['urls']): void {
+    const { event, title, text, instance = null, works = [], ms = null, proof = null, counts = null } = entry
+    const { seconds } = this
+    const rounded = ms && Math.round(ms)
+    const line: DemoLine = { seconds, event, title, text, instance, works, ms: rounded, proof, counts, urls }
+    write([JSON.stringify(line)])
+  }
+
+  get #time(): string {
+    return `${`${this.seconds.toFixed(1)} s`.padStart(timeWidth)}  `
+  }
+
+  #print(event: DemoEventKind, title: string, text: string): void {
+    const margin = timeWidth + 2 + titleWidth + 1
+    const [first = '', ...rest] = wrap(text, Math.min(process.stdout.columns || 80, maxWidth) - margin)
+    const label = paint(this.#settings, title.padEnd(titleWidth), colours[event])
+    this.#pending[Symbol.dispose]()
+    // The counts belong to the check before them, so they have no time of their own.
+    const time = event === 'work' || event === 'without' ? ' '.repeat(timeWidth + 2) : this.#time
+    write([`${paint(this.#settings, time, 'dim')}${label} ${first}`, ...rest.map((line) => ' '.repeat(margin) + line)])
   }
 }

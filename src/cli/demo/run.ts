@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import pg from 'pg'
-import { type DemoDatabase, DemoRunner, openDemoDatabase } from '../../demo/index.js'
+import { type DemoDatabase, DemoRunner, introduction, nextSteps, openDemoDatabase } from '../../demo/index.js'
 import { HostsClient } from '../../postgres/index.js'
 import { statusOfSignal } from '../child.js'
 import { type DashboardServer, defaultPort, serve } from '../dashboard/serve.js'
@@ -9,6 +9,8 @@ import { isPortTaken } from '../listen.js'
 import { printJson } from '../output.js'
 import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
+import { openInBrowser } from './browser.js'
+import { killButton } from './kill-button.js'
 import { DemoPrinter } from './printer.js'
 
 const defaultExpiryMs = 4_000
@@ -21,6 +23,7 @@ export async function demo(settings: Settings): Promise<void> {
   const seed = settings.wholeNumber('seed', 0, 2 ** 32 - 1) ?? randomInt(1_000_000)
   const instances = settings.wholeNumber('instances', 2, 20) ?? 5
   const expiryMs = settings.durationMs('expiry', 2_000) ?? defaultExpiryMs
+  const isWithout = settings.flag('without')
   // Ignores DATABASE_URL, so that the demo does not accidentally run in the database that other commands use.
   const url = settings.fromCommandLine('url')
   const urls = url === undefined ? undefined : { url, directUrl: settings.fromCommandLine('directUrl') }
@@ -29,32 +32,54 @@ export async function demo(settings: Settings): Promise<void> {
   const interrupted = abortOnSignal()
 
   await using database = await openDemoDatabase(urls, (message) => printMessage(`holdfast: ${message}`))
-  const pool = poolOf(database)
-  const dashboard = await serveDashboard(database)
+  const pools = {
+    pool: poolOf(database.url, database.tables),
+    poolWithout: isWithout ? poolOf(database.url, database.tablesWithout) : undefined,
+  }
+  using reporter = new DemoPrinter(settings)
+  const runner = new DemoRunner({ database, ...pools, reporter, seed, instances, expiryMs })
+  const dashboard = await serveDashboard(database, () => runner.killOne())
   try {
-    const reporter = new DemoPrinter(settings)
-    reporter.report({ event: 'started', text: `${database.description} Dashboard: ${dashboard.url}` })
-    const runner = new DemoRunner({ database, pool, reporter, seed, instances, expiryMs })
+    const isUrlShown = settings.flag('showUrl')
+    reporter.start(
+      introduction(instances, isWithout),
+      [
+        [
+          'dashboard',
+          `${dashboard.url} Kill a process there yourself.${settings.flag('open') ? '' : ' --open opens it.'}`,
+        ],
+        ...(isWithout ? [] : [['compare', 'holdfast demo --without'] as const]),
+        ['database', isUrlShown ? database.url : `${database.description}${url ? '' : ' --show-url shows its URL.'}`],
+        ['stop', `Ctrl-C. --seed ${seed} repeats the same faults.`],
+      ],
+      { dashboard: dashboard.url, database: database.url },
+    )
+    if (settings.flag('open')) openInBrowser(dashboard.url)
     const outcome = await runner.run(interrupted.signal, (seconds ?? longestSeconds) * 1_000)
     if (settings.flag('json')) printJson<'demo'>(outcome)
+    reporter.end(nextSteps)
     if (outcome.violations > 0 || outcome.died > 0) throw new Exit(exitCode.failed)
   } finally {
     await dashboard.close()
-    await pool.end()
+    await Promise.all([pools.pool.end(), pools.poolWithout?.end()])
   }
 }
 
-/** Serves the dashboard on its default port, or on a free port. An idle dashboard runs no queries. */
-async function serveDashboard({ url, schema }: DemoDatabase): Promise<DashboardServer> {
+/** Serves the dashboard with a kill button on its default port, or on a free port. An idle dashboard runs no queries. */
+async function serveDashboard(
+  { url, schema }: DemoDatabase,
+  killOne: () => Promise<string | undefined>,
+): Promise<DashboardServer> {
+  const extension = killButton(killOne)
   try {
-    return await serve({ url, schema }, defaultPort)
+    return await serve({ url, schema }, defaultPort, { extension })
   } catch (error) {
     if (!isPortTaken(error)) throw error
-    return await serve({ url, schema }, 0)
+    return await serve({ url, schema }, 0, { extension })
   }
 }
 
-function poolOf({ url, tables }: DemoDatabase): pg.Pool {
+function poolOf(url: string, tables: string): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, Client: HostsClient, max: 10, options: `-c search_path=${tables}` })
   pool.on('error', () => {}) // An idle session has ended. The pool opens another one.
   pool.on('connect', (client) => client.on('error', () => {})) // A session may also end when it is checked out.

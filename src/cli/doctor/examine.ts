@@ -1,4 +1,5 @@
 import {
+  type AreaSummary,
   type Diagnosis,
   type ExamineOptions,
   examine,
@@ -43,17 +44,25 @@ export async function doctor(settings: Settings): Promise<void> {
   }
 }
 
-function summaryText({ checks, findings }: Diagnosis): string {
-  const checksText = `${formatCount(checks, 'check')} made`
-  const countOf = (wanted: Finding['severity']) => findings.filter(({ severity }) => severity === wanted).length
+/** Returns a line about the configuration and, if Holdfast is installed, a line about the fleet. */
+function summaryText({ areas, alive, gone }: Diagnosis): string {
+  const { configuration, fleet } = areas
+  const instancesText = `${alive === 0 ? 'No instance is' : `${formatCount(alive, 'instance')} ${alive === 1 ? 'is' : 'are'}`} running`
+  const goneText = gone === 0 ? '' : `, ${gone} ${gone === 1 ? 'is' : 'are'} gone`
+  return [
+    `Configuration: ${areaText(configuration)}.`,
+    ...(fleet.checks === 0 ? [] : [`Fleet: ${areaText(fleet)}. ${instancesText}${goneText}.`]),
+  ].join('\n')
+}
+
+function areaText({ checks, wrong, risky, unchecked, note }: AreaSummary): string {
   const parts = [
-    countOf('wrong') > 0 ? `${countOf('wrong')} wrong` : '',
-    countOf('risky') > 0 ? `${countOf('risky')} risky` : '',
-    countOf('unchecked') > 0 ? `${countOf('unchecked')} could not be checked` : '',
-    countOf('note') > 0 ? formatCount(countOf('note'), 'note') : '',
+    wrong > 0 ? `${wrong} wrong` : '',
+    risky > 0 ? `${risky} risky` : '',
+    unchecked > 0 ? `${unchecked} could not be checked` : '',
+    note > 0 ? formatCount(note, 'note') : '',
   ].filter((part) => part !== '')
-  if (findings.some(needsAction)) return `${checksText}: ${parts.join(', ')}.`
-  return parts.length === 0 ? `All is well: ${checksText}.` : `Nothing is wrong: ${checksText}, ${parts.join(', ')}.`
+  return `${formatCount(checks, 'check')}, ${parts.length === 0 ? 'all well' : parts.join(', ')}`
 }
 
 async function applyFixes(settings: Settings, options: ExamineOptions, { findings }: Diagnosis): Promise<FixAttempt[]> {

@@ -1,5 +1,5 @@
 import type { Diagnosis, Finding, Fix, Severity } from '../../doctor/index.js'
-import { type Colour, type Column, paint, plainColumns, printRows, visible, write } from '../output.js'
+import { type Colour, type Column, paint, plainColumns, printRows, visible, worstInView, write } from '../output.js'
 import type { Settings } from '../settings.js'
 import { wrap } from '../table.js'
 
@@ -18,7 +18,7 @@ const headings: Record<Severity, { title: string; colour: Colour }> = {
   note: { title: 'NOTE', colour: 'dim' },
 }
 
-/** Prints the findings: grouped by severity on a terminal, or one finding per line when the output is piped. */
+/** Prints the findings: grouped by severity on a terminal, the worst in view, or one finding per line when the output is piped. */
 export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   if (settings.flag('jsonl') || !process.stdout.isTTY) {
     printRows<'doctor'>(settings, diagnosis.findings, columns)
@@ -27,11 +27,13 @@ export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   const { address, schema, server, findings } = diagnosis
   const where = wrap(visible(`${address}, schema ${schema}, ${server}`), process.stdout.columns || 80)
   write(where.map((line) => paint(settings, line, 'dim')))
-  for (const [at, finding] of findings.entries()) {
-    const { title, colour } = headings[finding.severity]
-    const isFirst = findings[at - 1]?.severity !== finding.severity
-    write([...(isFirst ? ['', paint(settings, title, colour)] : []), '', ...linesOf(settings, finding)])
-  }
+  const severities = [...new Set(findings.map(({ severity }) => severity))]
+  const blocks = severities.map((severity) => {
+    const { title, colour } = headings[severity]
+    const own = findings.filter((finding) => finding.severity === severity)
+    return ['', paint(settings, title, colour), ...own.flatMap((finding) => ['', ...linesOf(settings, finding)])]
+  })
+  write(worstInView(blocks).flat())
   if (findings.length > 0) write([''])
 }
 

@@ -1,12 +1,11 @@
 import { addVerb, type CliCommand, runs } from '../command.js'
-import { EnvOption } from '../options.js'
 
 export function addGraph(program: CliCommand): void {
-  addVerb(program, 'graph', ['holdfast graph', 'holdfast graph --format dot | dot -Tsvg > graph.svg'])
+  addVerb(program, 'graph', ['holdfast graph', 'holdfast graph --dot | dot -Tsvg > graph.svg'])
     .summary('show who waits for whom')
     .description(
-      'Shows which instances, sessions and jobs are waiting for each other. Participants that block others come first.',
+      'Shows which instances, sessions and jobs are waiting for each other. Participants that block others come first, or last if the graph does not fit on the screen.',
     )
-    .addOption(new EnvOption('--format <format>', 'tree, json or dot (default: tree)').oneOf('tree', 'dot', 'json'))
+    .envOption('--dot', 'print the graph in the DOT language of Graphviz')
     .action(runs(async () => (await import('./show.js')).showGraph))
 }

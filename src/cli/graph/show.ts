@@ -9,13 +9,11 @@ import { dotOf } from './dot.js'
 import { linesOf } from './tree.js'
 
 export async function showGraph(settings: Settings): Promise<void> {
-  const chosenFormat = settings.oneOf('format', 'tree', 'dot', 'json')
-  const format = settings.flag('json') ? 'json' : (chosenFormat ?? 'tree')
   const namespace = settings.name('namespace')
   const graph = await observe(settings, (observer) => observer.graph({ namespace }))
   if (settings.flag('jsonl')) return write(rowsOf(graph).map((row) => JSON.stringify(row)))
-  if (format === 'json') return printJson<'graph'>(graphDocument(graph, settings.text('schema')))
-  write(format === 'dot' ? dotOf(graph) : linesOf(settings, graph))
+  if (settings.flag('json')) return printJson<'graph'>(graphDocument(graph, settings.text('schema')))
+  write(settings.flag('dot') ? dotOf(graph) : linesOf(settings, graph))
   if (graph.names.length === 0) printMessage('Nothing is waiting.')
   if (graph.isPartial)
     printMessage('The graph is incomplete. Run `holdfast limit ls` and `holdfast queue ls` to see the totals.')

@@ -1,5 +1,5 @@
 import type { BlockedName, Blocker, Participant, WaitGraph } from '../../observe/index.js'
-import { type Colour, countText, paint, visible } from '../output.js'
+import { type Colour, countText, paint, visible, worstInView } from '../output.js'
 import type { Settings } from '../settings.js'
 import { displayWidth } from '../table.js'
 import { remedyCommands } from './remedies.js'
@@ -26,13 +26,13 @@ interface DrawContext {
   readonly inCycle: ReadonlySet<string>
 }
 
-/** Draws the cycles, then the trees. */
+/** Draws the cycles, then the trees, each with the worst first. On a screen that is too small, the worst come last. */
 export function linesOf(settings: Settings, graph: WaitGraph): string[] {
   const byId = new Map(graph.participants.map((participant) => [participant.id, participant]))
   const sides = graph.cycles.flatMap((cycle) => cycle.sides)
   const inCycle = new Set(sides.map(({ participant, holds }) => `${participant} ${holds}`))
   const trees = graph.roots.map((root) => branchOf({ settings, byId, inCycle }, root, true))
-  return [...cycleBranches(graph), ...trees].flatMap((branch) => drawBranch(settings, branch))
+  return worstInView([...cycleBranches(graph), ...trees].map((branch) => drawBranch(settings, branch))).flat()
 }
 
 function cycleBranches(graph: WaitGraph): Branch[] {

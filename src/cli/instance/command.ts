@@ -6,9 +6,12 @@ export function addInstance(program: CliCommand): void {
     'holdfast instance show worker-3',
     'holdfast instance drain --wait worker-3',
   ])
-  addVerb(instance, 'ls', ['holdfast instance ls', 'holdfast instance ls --json'])
+  addVerb(instance, 'ls', ['holdfast instance ls', 'holdfast instance ls --since 10m', 'holdfast instance ls --json'])
     .summary('list the instances')
-    .description('Lists the instances, with the number of names that each instance holds and waits for.')
+    .description(
+      'Lists the instances, with the number of names that each instance holds and waits for. Live instances come first.',
+    )
+    .sinceOption('instances that opened')
     .action(runs(async () => (await import('./ls.js')).instanceLs))
 
   addVerb(instance, 'show', ['holdfast instance show worker-3', 'holdfast instance show 4f1c09aa52be --json'])

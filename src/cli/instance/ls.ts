@@ -16,10 +16,13 @@ import type { Settings } from '../settings.js'
 
 export async function instanceLs(settings: Settings): Promise<void> {
   const namespace = settings.name('namespace')
-  const { rows: instances } = await observe(settings, (observer) => observer.fleet.list({ namespace }))
+  const sinceMs = settings.durationMs('since')
+  const { rows } = await observe(settings, (observer) => observer.fleet.list({ namespace }))
+  const instances = rows.filter(({ forMs }) => sinceMs === undefined || forMs <= sinceMs)
   const severalVersions = new Set(instances.filter(({ alive }) => alive).map(({ version }) => version)).size > 1
   printRows<'instance-ls'>(settings, instances, columns(instances, severalVersions))
-  if (instances.length === 0) printMessage('There are no instances.')
+  if (instances.length === 0)
+    printMessage(sinceMs === undefined ? 'There are no instances.' : 'No instance has opened since then.')
   if (severalVersions) printMessage('The instances run different versions of Holdfast.')
 }
 

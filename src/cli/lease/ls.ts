@@ -27,13 +27,13 @@ function columns(leases: readonly ObservedLease[]): Column<ObservedLease>[] {
       value: ({ expiresInMs }) => expiresInMs,
       shown: ({ expiresInMs }) => formatDuration(expiresInMs),
     },
-    { title: 'WHO', value: (lease) => participantLabel(lease) },
+    { title: 'INSTANCE', value: (lease) => participantLabel(lease) },
     ...pipedColumns<ObservedLease>({
-      INSTANCE: 'instance',
+      'INSTANCE ID': 'instance',
       HOST: 'host',
       PROCESS: 'osPid',
       FENCE: 'fence',
-      WANTED: 'hasWaiters',
+      'HAS WAITERS': 'hasWaiters',
       KEY: 'key',
     }),
   ]

@@ -41,13 +41,13 @@ function columns(limits: readonly ObservedLimit[]): Column<ObservedLimit>[] {
     ...pipedColumns<ObservedLimit>({ MAX: 'max' }),
     { title: 'HOLDERS', value: ({ holders }) => holders },
     {
-      title: 'WAITS',
+      title: 'WAITERS',
       value: ({ waiting }) => waiting,
       colour: ({ waiting }) => (waiting ? 'yellow' : undefined),
     },
     { title: 'FOR', value: ({ since }) => since, shown: ({ forMs }) => (forMs === null ? '' : formatDuration(forMs)) },
     {
-      title: 'REFILLED',
+      title: 'REFILLS',
       value: ({ refilledAt }) => refilledAt,
       shown: ({ refilledInMs }) => (refilledInMs ? `in ${formatDuration(refilledInMs)}` : ''),
     },

@@ -61,7 +61,9 @@ export function addLock(program: CliCommand): void {
 
   addVerb(lock, 'ls', ['holdfast lock ls', 'holdfast lock ls --namespace billing --json'])
     .summary('list locks with their holders and waiters')
-    .description('Lists locks with their holders and waiters. Covers all namespaces, unless --namespace is given.')
+    .description(
+      'Lists locks with their holders, and below each holder its waiters. Covers all namespaces, unless --namespace is given.',
+    )
     .action(runs(async () => (await import('./ls.js')).lockLs))
 
   addVerb(lock, 'show', ['holdfast lock show invoice:42', 'holdfast lock show --key 42'])

@@ -17,8 +17,17 @@ export async function lockLs(settings: Settings): Promise<void> {
 }
 
 function columns(locks: readonly ObservedLock[]): Column<ObservedLock>[] {
+  const held = new Set(locks.filter(({ granted }) => granted).map(({ key }) => key))
+  const waiters = new Map<string, number>()
+  for (const { key, granted, requests } of locks) if (!granted) waiters.set(key, (waiters.get(key) ?? 0) + requests)
+  const waitersOf = ({ key, granted }: ObservedLock) => (granted ? (waiters.get(key) ?? 0) : null)
   return [
-    { title: 'NAME', value: ({ label }) => label, shown: nameLabel },
+    {
+      title: 'NAME',
+      value: ({ label }) => label,
+      // A waiter's row is directly below the rows of the holders.
+      shown: (lock) => (lock.granted || !held.has(lock.key) ? nameLabel(lock) : '└─'),
+    },
     namespaceColumn(locks),
     {
       title: 'STATE',
@@ -26,13 +35,19 @@ function columns(locks: readonly ObservedLock[]): Column<ObservedLock>[] {
       colour: ({ granted }) => (granted ? 'green' : 'yellow'),
     },
     { title: 'MODE', value: ({ mode }) => mode },
+    {
+      title: 'WAITERS',
+      value: waitersOf,
+      shown: (lock) => String(waitersOf(lock) || ''),
+      colour: () => 'yellow',
+    },
     { title: 'FOR', value: ({ since }) => since, shown: durationLabel },
     {
-      title: 'WHO',
+      title: 'INSTANCE',
       value: (lock) => lock.instanceName ?? lock.instance ?? lock.application ?? lock.user,
       shown: (lock) => participantLabel(lock, lock.pid) + (lock.requests > 1 ? ` (${lock.requests} calls)` : ''),
     },
-    ...pipedColumns<ObservedLock>({ INSTANCE: 'instance', HOST: 'host', PROCESS: 'osPid' }),
+    ...pipedColumns<ObservedLock>({ 'INSTANCE ID': 'instance', HOST: 'host', PROCESS: 'osPid' }),
     ...pipedColumns<ObservedLock>({ SESSION: 'pid', FENCE: 'fence' }),
     { title: 'BLOCKED BY', value: ({ blockedBy }) => blockedBy.join(','), shown: onlyWhenPiped },
     ...pipedColumns<ObservedLock>({ KEY: 'key' }),

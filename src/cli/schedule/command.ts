@@ -13,13 +13,18 @@ export function addSchedule(program: CliCommand): void {
   )
   addVerb(schedule, 'ls', ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
     .summary('list the schedules')
-    .description("Lists a namespace's schedules with their rules, next ticks and numbers of members.")
+    .description("Lists a namespace's schedules with their rules, next ticks and numbers of instances.")
     .action(runs(async () => (await import('./ls.js')).scheduleLs))
 
-  addVerb(schedule, 'show', ['holdfast schedule show invoices', 'holdfast schedule show invoices --limit 100 --json'])
+  addVerb(schedule, 'show', [
+    'holdfast schedule show invoices',
+    'holdfast schedule show invoices --skipped',
+    'holdfast schedule show invoices --limit 100 --json',
+  ])
     .summary('show one schedule')
     .description("Shows a schedule's rule, members and recent runs, and why some ticks did not run.")
     .argument('<name>', 'the schedule')
+    .envOption('--skipped', 'list only the ticks that did not run, and why')
     .envOption('--limit <number>', 'maximum number of runs and gaps (default: 10)')
     .action(runs(async () => (await import('./show.js')).scheduleShow))
 

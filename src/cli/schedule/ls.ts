@@ -21,7 +21,7 @@ const columns: Column<ScheduleStatus>[] = [
     shown: ({ nextAt }) => (nextAt ? formatSeconds(nextAt) : '-'),
   },
   {
-    title: 'MEMBERS',
+    title: 'INSTANCES',
     value: ({ members }) => members.length,
     colour: ({ members }) => (members.length === 0 ? 'red' : undefined),
   },

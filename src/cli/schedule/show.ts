@@ -4,7 +4,7 @@ import { describeRule } from '../../cron/index.js'
 import type { Holdfast, PastGap, PastRun, ScheduleStatus } from '../../index.js'
 import { withHoldfast } from '../connect.js'
 import type { ScheduleShow } from '../documents.js'
-import { conditionNotMet } from '../failure.js'
+import { conditionNotMet, printMessage } from '../failure.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
@@ -12,21 +12,24 @@ export async function scheduleShow(settings: Settings, word: string): Promise<vo
   const limit = settings.wholeNumber('limit', 1, 10_000) ?? 10
   const name = checkName(word, 'schedule')
   await withHoldfast(settings, async ({ schedules, namespace }, observer) => {
-    const document = await scheduleDocument(schedules, name, limit)
+    const document = await scheduleDocument(schedules, name, limit, settings.flag('skipped'))
     if (!document) return conditionNotMet(await noSuchSchedule(observer, namespace, name))
     if (!printDocument<'schedule-show'>(settings, document))
       printFacts(settings, [...factsOf(document), ...document.history.map(historyFact)])
+    if (settings.flag('skipped') && document.history.length === 0) printMessage('No tick was skipped.')
   })
 }
 
-/** Reads a schedule and its latest runs. Returns null if the schedule is unknown. */
+/** Reads a schedule and its latest runs and gaps, or only its latest gaps. Returns null if the schedule is unknown. */
 export async function scheduleDocument(
   schedules: Holdfast['schedules'],
   name: string,
   limit: number,
+  isSkippedOnly = false,
 ): Promise<ScheduleShow | null> {
   const status = await schedules.find(name)
-  return status ? { ...status, history: await schedules.runs(name, { limit }) } : null
+  if (!status) return null
+  return { ...status, history: await schedules.runs(name, { limit, skipped: isSkippedOnly }) }
 }
 
 function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {
@@ -35,7 +38,7 @@ function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {
     members.length === 0 && 'orphan: no live instance defines this schedule in its code',
     override && 'overridden: an operator has replaced the rule in the code',
   ].filter((state) => typeof state === 'string')
-  return (states.length > 0 ? states : ['it ticks']).map((state) => ['state', state])
+  return (states.length > 0 ? states : ['active']).map((state) => ['state', state])
 }
 
 function factsOf(status: ScheduleStatus): Fact[] {

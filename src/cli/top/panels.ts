@@ -84,12 +84,12 @@ const leases = definePanel<OverviewLease>({
   columns: [
     { title: 'NAME', text: nameLabel },
     { title: 'NAMESPACE', text: ({ namespace }) => namespace ?? '-', spare: 4 },
-    { title: 'HOLDER', text: ({ held, holder }) => (held ? ownerLabel(holder) : 'kept taken') },
+    { title: 'HOLDER', text: ({ held, holder }) => (held ? ownerLabel(holder) : 'cooling down') },
     time('HELD', ({ heldMs }) => heldMs, { label: 'held for' }),
     time('EXPIRES', ({ expiresInMs }) => expiresInMs, { label: 'expires in' }),
     time('TTL', ({ ttlMs }) => ttlMs, { spare: 2, least: 3 }),
     {
-      title: 'WANTED',
+      title: 'WAITERS',
       text: ({ hasWaiters }) => (hasWaiters ? 'yes' : ''),
       order: ({ hasWaiters }) => Number(hasWaiters),
       style: () => 'yellow',
@@ -130,7 +130,7 @@ const schedules = definePanel<OverviewSchedule>({
       text: ({ last }) => exactDuration(last?.tookMs ?? null),
       spare: 3,
     }),
-    count('MEMBERS', ({ members }) => members, { style: ({ members }) => members === 0 && 'red', spare: 2 }),
+    count('INSTANCES', ({ members }) => members, { style: ({ members }) => members === 0 && 'red', spare: 2 }),
     { title: 'STATE', text: stateOfSchedule, style: () => 'yellow' },
   ],
   details: (row, schema) => [
@@ -222,7 +222,7 @@ function latencyText(latency: Latency | null): string {
   return latency === null ? '' : `${exactDuration(latency.p50Ms)}/${exactDuration(latency.p99Ms)}`
 }
 
-const trouble = definePanel<Trouble>({
+const problems = definePanel<Trouble>({
   title: 'PROBLEMS',
   rows: ({ trouble }) => trouble,
   id: ({ kind, subject, job, at, instance }) => [kind, subject, job, at?.getTime(), instance].join(' '),
@@ -257,7 +257,7 @@ const troubleTitles: Record<Trouble['kind'], string> = {
   gone: 'instance lost',
 }
 
-export const panels: readonly Panel[] = [instances, locks, leases, schedules, queues, trouble]
+export const panels: readonly Panel[] = [instances, locks, leases, schedules, queues, problems]
 
 /** Formats an estimate, such as `1.2M`, because two digits are enough for an estimate. */
 function shortNumber(many: number): string {

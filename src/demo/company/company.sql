@@ -11,7 +11,11 @@ create table invoice (
   written_by text not null
 );
 
-create table customer (id integer generated always as identity primary key, domain text not null);
+create table customer (
+  id integer generated always as identity primary key,
+  domain text not null,
+  created_at timestamptz not null default now()
+);
 create table step (
   customer integer not null,
   step text not null,

@@ -2,8 +2,12 @@ import type pg from 'pg'
 import type { Holdfast } from '../../index.js'
 
 /** Everything that a department needs from its instance. */
-export interface DepartmentContext {
+export interface DepartmentContext extends CompanyContext {
   readonly holdfast: Holdfast
+}
+
+/** Everything that a department without Holdfast needs from its instance. */
+export interface CompanyContext {
   readonly pool: pg.Pool
   /** Name of this instance, written with each effect. */
   readonly name: string

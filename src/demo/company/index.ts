@@ -10,7 +10,8 @@ import { reports } from './reports.js'
 import { search } from './search.js'
 
 export { cityNames } from './cities.js'
-export type { DepartmentContext } from './department.js'
+export type { CompanyContext, DepartmentContext } from './department.js'
+export { departmentsWithout } from './without.js'
 
 /** All departments. Each instance runs all of them, and Holdfast coordinates the instances. */
 export const departments: readonly ((context: DepartmentContext) => void)[] = [

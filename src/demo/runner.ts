@@ -342,13 +342,13 @@ export class DemoRunner {
   }
 
   #summaryText(seconds: number): string {
-    const parts = (['killed', 'frozen'] as const).map((how) => {
+    const parts = (['killed', 'frozen'] as const).flatMap((how) => {
       const { instances, takeovers, medianMs, longestMs } = this.#lossSummary(how)
       const times =
         takeovers === 0
           ? ''
           : `; others continued ${count(takeovers, 'piece')} of their work after ${formatSeconds(medianMs!)} (median; longest ${formatSeconds(longestMs!)})`
-      return `${count(instances, 'process', 'processes')} ${how}${times}.`
+      return instances === 0 ? [] : `${count(instances, 'process', 'processes')} ${how}${times}.`
     })
     const { seed } = this.#options
     return [`${count(this.#violations, 'violation')} in ${seconds} s.`, ...parts, `Seed ${seed}.`].join(' ')

@@ -98,7 +98,7 @@ async function endsBeforeItRuns(): Promise<void> {
   running.process.kill('SIGTERM')
   const { status, stdout, stderr } = await running.ended
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  expect(stdout).toContain('Holdfast demo: 2 Node.js processes run one small company')
+  expect(stdout).toContain('Holdfast demo: 2 Node.js processes share one PostgreSQL')
   expect(stdout).not.toContain('postgres://')
   expect(stdout).toContain('npm install holdfast pg')
   const opened = () => existsSync(join(folder, 'opened')) && readFileSync(join(folder, 'opened'), 'utf8')

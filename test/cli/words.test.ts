@@ -84,7 +84,7 @@ describe('invalid arguments', () => {
     [['lok', 'ls'], "unknown command 'lok'", 'Did you mean lock?'],
     [['lock', 'brake', 'x'], "unknown command 'brake'", 'Did you mean break?'],
     [['lease', 'expier', 'x'], "unknown command 'expier'", 'Did you mean expire?'],
-    [['jobz', 'ls'], "unknown command 'jobz'", 'Did you mean job?'],
+    [['jobz', 'ls'], "unknown command 'jobz'", 'Did you mean one of job, jobs?'],
     [['help', 'lok'], "unknown command 'lok'", 'Did you mean lock?'],
     [['help', 'lock', 'brek'], "unknown command 'brek'", 'Did you mean break?'],
     [['queue', 'puase', 'x'], "unknown command 'puase'", 'Did you mean pause?'],

@@ -39,9 +39,8 @@ export class DemoPrinter implements DemoReporter, Disposable {
 
   /** Prints the first lines. In JSON lines, the first line also contains the addresses. */
   start(text: string, facts: readonly (readonly [string, string])[], urls: NonNullable<DemoLine['urls']>): void {
-    if (this.#settings.flag('json')) return
-    const event = { event: 'started', title: 'Holdfast demo', text } as const
-    if (this.#settings.flag('jsonl')) return this.#printJson(event, urls)
+    if (this.#settings.flag('jsonl')) this.#printJson({ event: 'started', title: 'Holdfast demo', text }, urls)
+    if (this.#settings.flag('json') || this.#settings.flag('jsonl')) return
     const room = Math.min(process.stdout.columns || 80, maxWidth)
     const width = Math.max(...facts.map(([label]) => label.length))
     write([

@@ -167,7 +167,7 @@ export type {
 export type { EventName, HoldfastEvents, JobFacts, LeaseFacts, LockFacts, PermitFacts, RunFacts } from './base/index.js'
 export { findingIds } from './base/index.js'
 export type {
-  Diagnosis,
+  AreaSummary, Diagnosis,
   Fact,
   Finding,
   FindingId,

@@ -1,5 +1,6 @@
 // The same company without Holdfast, written as many applications are: timers in each process, work that exists only in
-// memory, and a check before an insert. Nothing here is wrong while one process runs and never crashes.
+// memory, and a check before an insert. This is enough only for one process that never crashes and handles one request at a
+// time.
 import { setTimeout as pause } from 'node:timers/promises'
 import { type CompanyContext, transaction } from './department.js'
 

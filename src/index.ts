@@ -167,7 +167,8 @@ export type {
 export type { EventName, HoldfastEvents, JobFacts, LeaseFacts, LockFacts, PermitFacts, RunFacts } from './base/index.js'
 export { findingIds } from './base/index.js'
 export type {
-  AreaSummary, Diagnosis,
+  AreaSummary,
+  Diagnosis,
   Fact,
   Finding,
   FindingId,

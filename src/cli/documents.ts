@@ -477,7 +477,7 @@ export interface DemoLine {
   readonly ms: number | null
   /** Result of a proof. Null if the event is not a proof. */
   readonly proof: readonly Verdict[] | null
-  /** What a company has done. Null if the event is neither `work` nor `without`. */
+  /** Work of a company. Null if the event is neither `work` nor `without`. */
   readonly counts: Counts | null
   /** Addresses of the demo. Null if the event is not `started`. */
   readonly urls: {

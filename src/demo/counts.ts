@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { loadStatements } from '../postgres/index.js'
 
-/** What a company has done, and what it has done twice or not at all. */
+/** Work of a company: the done work, and the work that was done twice or not at all. */
 export interface Counts {
   /** Number of payment events that were booked. */
   readonly payments: number

@@ -13,7 +13,7 @@ export function introduction(instances: number, isWithout: boolean): string {
   return sentences.join(' ')
 }
 
-/** What a process was doing, by kind of work: one piece, and `#` pieces. */
+/** Work of a process, by kind: one piece, and `#` pieces. */
 const nouns: Readonly<Record<string, readonly [one: string, several: string]>> = {
   index: ['the leadership', 'the leadership'],
   books: ['the lock on the books', 'the lock on the books'],
@@ -47,7 +47,7 @@ export function describeWorks(works: readonly string[]): string {
 export function describeLoss({ works, takeovers, left }: Loss): string {
   const did = describeWorks(works)
   if (works.length === 0) return did
-  if (takeovers.length === 0) return `${did} → ${left.size === 0 ? 'it had just finished' : 'nobody has continued yet'}`
+  if (takeovers.length === 0) return `${did} → ${left.size === 0 ? 'it had just finished' : 'no process has continued yet'}`
   const names = formatList([...new Set(takeovers.map(({ by }) => by))])
   const after = formatSeconds(Math.max(...takeovers.map(({ afterMs }) => afterMs)))
   const rest = left.size > 0 ? `, ${count(left.size, 'piece')} of work not yet` : ''

@@ -56,9 +56,9 @@ export interface DemoOutcome {
   readonly violations: number
   /** Number of times that a frozen instance woke up and ended work that another instance had taken over. */
   readonly lateResults: number
-  /** What the company has done. */
+  /** Work of the company. */
   readonly counts: Counts
-  /** What the company without Holdfast has done. Null without `--without`. */
+  /** Work of the company without Holdfast. Null without `--without`. */
   readonly without: Counts | null
   /** Result of the last proof, which runs after all work has ended. */
   readonly proof: readonly Verdict[]

@@ -29,7 +29,7 @@ export interface Diagnosis {
   readonly server: string
   /** Number of checks. */
   readonly checks: number
-  /** What the doctor examined, and how many findings of each severity it made there. */
+  /** Examined areas, with the number of findings of each severity. */
   readonly areas: {
     /** Database, schema and settings. */
     readonly configuration: AreaSummary

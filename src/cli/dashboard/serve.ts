@@ -9,7 +9,7 @@ export interface DashboardServer {
   close(): Promise<void>
 }
 
-/** What the demo adds to the dashboard: a script for the page, and an act that the script can request. */
+/** Additions of the demo to the dashboard: a script for the page, and an act that the script can request. */
 export interface DashboardExtension {
   readonly script: string
   /** Runs the act, and returns a sentence about its outcome. */

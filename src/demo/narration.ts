@@ -47,7 +47,8 @@ export function describeWorks(works: readonly string[]): string {
 export function describeLoss({ works, takeovers, left }: Loss): string {
   const did = describeWorks(works)
   if (works.length === 0) return did
-  if (takeovers.length === 0) return `${did} → ${left.size === 0 ? 'it had just finished' : 'no process has continued yet'}`
+  if (takeovers.length === 0)
+    return `${did} → ${left.size === 0 ? 'it had just finished' : 'no process has continued yet'}`
   const names = formatList([...new Set(takeovers.map(({ by }) => by))])
   const after = formatSeconds(Math.max(...takeovers.map(({ afterMs }) => afterMs)))
   const rest = left.size > 0 ? `, ${count(left.size, 'piece')} of work not yet` : ''

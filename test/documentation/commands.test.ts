@@ -3,6 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { isNamed } from '../../src/cli/command.js'
 import { makeProgram } from '../../src/cli/program.js'
 import { run, startProgram } from '../cli/program.js'
 import { until } from '../setup/facts.js'
@@ -345,7 +346,7 @@ test('a command inside a sentence exists', () => {
   const { commands } = makeProgram()
   for (const words of mentioned.filter((words) => /^[a-z]/.test(words))) {
     const [first, ...rest] = words.split(' ')
-    const command = commands.find((one) => one.name() === first)
+    const command = commands.find((one) => isNamed(one, first!))
     expect(command, words).toBeDefined()
     const verbs = command!.commands.map((verb) => verb.name())
     // `holdfast queue pause | resume`

@@ -14,7 +14,7 @@ export const findingIds = [
   'functions-differ',
   'history-not-replicated',
   'indexes-differ',
-  'instances-gone',
+  'instances-lost',
   'kind-unhandled',
   'lock-of-dead-owner',
   'lock-table-full',

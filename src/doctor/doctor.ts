@@ -39,7 +39,7 @@ export interface Diagnosis {
   /** Number of live instances. */
   readonly alive: number
   /** Number of instances whose heartbeat stopped without a clean shutdown. */
-  readonly gone: number
+  readonly lost: number
   /** Findings, the most severe first. */
   readonly findings: readonly Finding[]
 }
@@ -114,7 +114,7 @@ export async function examine(options: ExamineOptions): Promise<Diagnosis> {
     checks: findings.length,
     areas: { configuration: summaryOf(false), fleet: summaryOf(true) },
     alive: instances.filter(({ alive }) => alive).length,
-    gone: instances.filter(({ alive }) => !alive).length,
+    lost: instances.filter(({ alive }) => !alive).length,
     findings: worstFirst(findings.flatMap(({ found }) => found)),
   }
 }

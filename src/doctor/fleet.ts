@@ -11,24 +11,24 @@ export const fleet: Check = {
     const all = await context.instances()
     const instances = all.filter(({ alive }) => alive)
     return [
-      goneInstances(all),
+      lostInstances(all),
       ...instances.flatMap(({ name, refusedSettings }) => refusedSettingFindings(refusedSettings, name)),
       mixedVersions(instances),
     ]
   },
 }
 
-function goneInstances(instances: readonly FleetInstance[]): Finding | undefined {
-  const gone = instances.filter(({ alive }) => !alive)
-  if (gone.length === 0) return undefined
-  const names = formatList(gone.map(({ name }) => name))
+function lostInstances(instances: readonly FleetInstance[]): Finding | undefined {
+  const lost = instances.filter(({ alive }) => !alive)
+  if (lost.length === 0) return undefined
+  const names = formatList(lost.map(({ name }) => name))
   return finding({
-    id: 'instances-gone',
+    id: 'instances-lost',
     // A process that is killed now and then is normal. The loss of half of the fleet is not.
-    severity: gone.length * 2 >= instances.length ? 'risky' : 'note',
-    text: `${gone.length} of ${formatCount(instances.length, 'instance')} ${gone.length === 1 ? 'is' : 'are'} gone: ${names}`,
-    why: 'The heartbeat of a gone instance stopped without a clean shutdown: its process was killed, or it lost the database. Other instances take over its work.',
-    facts: { gone: gone.length, instances: instances.length },
+    severity: lost.length * 2 >= instances.length ? 'risky' : 'note',
+    text: `${lost.length} of ${formatCount(instances.length, 'instance')} ${lost.length === 1 ? 'is' : 'are'} lost: ${names}`,
+    why: 'The heartbeat of a lost instance stopped without a clean shutdown: its process was killed, or it lost the database. Other instances take over its work.',
+    facts: { lost: lost.length, instances: instances.length },
     fix: {
       text: 'Find out why the processes ended, for example in their logs. Close Holdfast when a process stops. This command lists all instances:',
       commands: ['holdfast instance ls'],

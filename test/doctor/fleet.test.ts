@@ -142,7 +142,7 @@ test('doctor finds locks of an owner that is dead, and of an owner that may be d
   await (await holdfast.locks.acquire('invoice:42', { wait: 0 })).release()
 })
 
-test('doctor counts the instances that are gone, and calls the loss of half of the fleet risky', async () => {
+test('doctor counts the lost instances, and calls the loss of half of the fleet risky', async () => {
   await open({ url, name: 'living' })
   const lose = (id: string) =>
     sql(
@@ -152,12 +152,12 @@ test('doctor counts the instances that are gone, and calls the loss of half of t
        from holdfast.instance where name = 'living'`,
     )
   await lose('000000000001')
-  const [half] = await found(url, 'instances-gone')
-  expect(half).toMatchObject({ severity: 'risky', text: '1 of 2 instances is gone: 000000000001' })
+  const [half] = await found(url, 'instances-lost')
+  expect(half).toMatchObject({ severity: 'risky', text: '1 of 2 instances is lost: 000000000001' })
   await open({ url, name: 'living too' })
-  const { alive, gone, areas, findings } = await examineDatabase(url)
-  expect({ alive, gone, note: areas.fleet.note }).toEqual({ alive: 2, gone: 1, note: 1 })
-  expect(findings).toMatchObject([{ id: 'instances-gone', severity: 'note' }])
+  const { alive, lost, areas, findings } = await examineDatabase(url)
+  expect({ alive, lost, note: areas.fleet.note }).toEqual({ alive: 2, lost: 1, note: 1 })
+  expect(findings).toMatchObject([{ id: 'instances-lost', severity: 'note' }])
   await sql(url, "delete from holdfast.instance where id = '000000000001'")
 })
 

@@ -37,7 +37,7 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
     ['namespace', namespace],
     [
       'state',
-      state === 'lost' ? 'lost: the instance is gone, so the next delivery with this key will run again' : state,
+      state === 'lost' ? 'lost: the instance was lost, so the next delivery with this key will run again' : state,
     ],
     [finishedAt ? 'run by' : 'runs on', `${instanceDetails(delivery)}, fence ${fence}`],
     ['started', formatTime(startedAt, now)],

@@ -45,13 +45,13 @@ export async function doctor(settings: Settings): Promise<void> {
 }
 
 /** Returns a line about the configuration and, if Holdfast is installed, a line about the fleet. */
-function summaryText({ areas, alive, gone }: Diagnosis): string {
+function summaryText({ areas, alive, lost }: Diagnosis): string {
   const { configuration, fleet } = areas
   const instancesText = `${alive === 0 ? 'No instance is' : `${formatCount(alive, 'instance')} ${alive === 1 ? 'is' : 'are'}`} running`
-  const goneText = gone === 0 ? '' : `, ${gone} ${gone === 1 ? 'is' : 'are'} gone`
+  const lostText = lost === 0 ? '' : `, ${lost} ${lost === 1 ? 'is' : 'are'} lost`
   return [
     `Configuration: ${areaText(configuration)}.`,
-    ...(fleet.checks === 0 ? [] : [`Fleet: ${areaText(fleet)}. ${instancesText}${goneText}.`]),
+    ...(fleet.checks === 0 ? [] : [`Fleet: ${areaText(fleet)}. ${instancesText}${lostText}.`]),
   ].join('\n')
 }
 

@@ -80,10 +80,12 @@ async function killsOnRequest(dashboard: string): Promise<void> {
     fetch(new URL('demo/kill', dashboard), { method: 'POST', headers: { ...headers } })
   expect((await kill({})).status).toBe(405)
   expect((await kill({ 'x-holdfast-demo': '1', origin: 'https://elsewhere.example' })).status).toBe(403)
-  const outcome = await until('a process was killed', async () => {
+  // The response arrives after the takeover.
+  const killOne = async () => {
     const text = await (await kill({ 'x-holdfast-demo': '1' })).text()
     return text.includes(' was killed: ') && text
-  })
+  }
+  const outcome = await until('a process was killed', killOne, longMs)
   expect(outcome).toMatch(/^\w+ was killed: (busy with .* → .*|idle)\.$/)
 }
 

@@ -103,7 +103,15 @@ export class DeliveriesObserver {
   }): Promise<DeliverySearchResult> {
     const isAll = namespace === undefined && sinceMs === undefined && states.length === deliveryStates.length
     const searchLimit = isAll && prefix === undefined ? limit + 1 : maxSearched
-    const values = [namespace ?? null, states, limit, searchLimit, prefix ?? null, after ? readPlace(after) : null, sinceMs ?? null]
+    const values = [
+      namespace ?? null,
+      states,
+      limit,
+      searchLimit,
+      prefix ?? null,
+      after ? readPlace(after) : null,
+      sinceMs ?? null,
+    ]
     type Row = RawRow<ObservedDelivery> & { isCut: boolean; matches: boolean; place: [string, string] }
     const scanned = await this.#reader.read<Row>(this.#sql.deliveries.text, values)
     // The scan is complete up to the first place at which it stopped.

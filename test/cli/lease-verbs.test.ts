@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Holdfast, LeaseLostError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { untilRegistered } from '../setup/facts.js'
 import { eventually, run, start, startOnTerminal } from './program.js'
 import { fits, fitsRow, schemaOf } from './schemas.js'
 
@@ -39,6 +40,7 @@ describe('lease ls', () => {
     const one = await holder.leases.acquire('one', { ttl: '1m' })
     const other = await open('billing', 'none')
     await other.leases.acquire('two')
+    await untilRegistered(database.url, 'one', 'two')
     expect(await json(['lease', 'ls'])).toMatchObject([
       {
         ...{ label: 'two', namespace: 'billing', held: true, instance: other.id, instanceName: other.name },

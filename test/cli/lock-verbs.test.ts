@@ -2,6 +2,7 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Holdfast, LockLostError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
+import { untilRegistered } from '../setup/facts.js'
 import { eventually, run, startOnTerminal } from './program.js'
 import { fits, fitsRow, schemaOf } from './schemas.js'
 
@@ -51,6 +52,7 @@ describe('lock ls', () => {
     await holder.locks.acquire('one')
     const other = await open('billing')
     await other.locks.acquire('two', { mode: 'shared' })
+    await untilRegistered(database.url, 'one', 'two')
     const locks = (await json(['lock', 'ls'])) as Record<string, unknown>[]
     expect(locks).toMatchObject([
       { label: 'two', namespace: 'billing', mode: 'shared', granted: true, instance: other.id, osPid: process.pid },
@@ -208,6 +210,7 @@ describe('lock break', () => {
 
   test('lock break --yes ends the session, and the holder loses the lock', async () => {
     const lock = await holder.locks.acquire('broken')
+    await untilRegistered(database.url, 'broken')
     const lost = new Promise((resolve) => lock.signal.addEventListener('abort', () => resolve(lock.signal.reason)))
     const { status, stdout } = await run(['lock', 'break', 'broken', '--yes', '--json'], env)
     expect(fits('lock-break', JSON.parse(stdout))).toMatchObject({ ended: [{ label: 'broken', instance: holder.id }] })

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { hashedKey } from '../../src/base/index.js'
 import { limitKeys } from '../../src/observe/index.js'
-import { sql, until } from '../setup/facts.js'
+import { sql, until, untilRegistered } from '../setup/facts.js'
 import { databaseUrl, openFleet } from '../setup/instances.js'
 import { board, serve } from './fixture.js'
 
@@ -36,6 +36,7 @@ test('names are shown with holders and waiters, and are searched, released, expi
   const other = await a!.locks.acquire('other')
   const lease = await b!.leases.acquire('etl report')
   const waiting = b!.locks.acquire('report:day', { wait: '1m' })
+  await untilRegistered(url, 'Report:night', 'report:day', 'other', 'etl report')
   await until('the waiter is shown', async () => (await see('names')).counts.waiters === 1)
   const found = await see('names', { namespace: 'shop', search: 'REPORT' })
   expect(found.locks.map(({ label }: { label: string }) => label)).toEqual(['report:day', 'Report:night'])

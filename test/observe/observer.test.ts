@@ -184,7 +184,7 @@ describe('locks', () => {
     await database.transaction(async (tx) => {
       await tx.query(`set local role ${role}`)
       const reader = new Observer({ read: tx.query })
-      expect(await reader.locks()).toMatchObject([{ label: 'x', instance: holdfast.id }])
+      await eventually(() => reader.locks()).toMatchObject([{ label: 'x', instance: holdfast.id }])
       expect((await reader.fleet.list()).rows).toMatchObject([{ id: holdfast.id, alive: true }])
     })
   })

@@ -8,7 +8,7 @@ import { work } from '../jobs/fixture.js'
 import { add, untilMember, untilRuns } from '../schedules/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { insertDone } from '../setup/done-jobs.js'
-import { sql, sqlSession, until } from '../setup/facts.js'
+import { sql, sqlSession, until, untilRegistered } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 
 let fresh: FreshDatabase
@@ -32,8 +32,10 @@ test('the overview shows names with their holders and waiters, contended names f
   await b.locks.acquire('shared', { mode: 'shared' })
   await c.locks.acquire('shared', { mode: 'shared' })
   // One call waits in the server. The other calls of its process wait behind it, and are known from their notes.
+  await untilRegistered(fresh.url, 'free', 'wanted', 'shared')
   for (let call = 0; call < 3; call++) b.locks.acquire('wanted').catch(() => {})
   await c.leases.acquire('leased', { ttl: '1m' })
+  await untilRegistered(fresh.url, 'leased')
   const { counts, locks, leases, instances } = await until('all holds and waits are recorded', async () => {
     const overview = await seen(a)
     // A wait in the server restarts now and then, and is not visible for a moment.

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import postgres from 'postgres'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { Holdfast, SessionLocksUnavailableError } from '../../src/index.js'
-import { caught, sql, sqlSession, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until, untilRegistered } from '../setup/facts.js'
 import { databaseUrl, emptyDatabaseUrl, open } from '../setup/instances.js'
 import { startPooler, withoutPgBouncer } from './pgbouncer.js'
 
@@ -44,14 +44,6 @@ async function exerciseLocks(one: Holdfast, other: Holdfast): Promise<void> {
   await free?.release()
 }
 
-/** Waits until all used names are registered, which happens after the locks are granted. */
-async function untilRegistered(url: string, names: string[]): Promise<void> {
-  await until(`the names ${names.join(', ')} are registered`, async () => {
-    const rows = await sql<{ label: string }>(url, 'select label from holdfast.name order by label')
-    return JSON.stringify(rows.map(({ label }) => label)) === JSON.stringify(names)
-  })
-}
-
 describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', () => {
   test('migrations and all locks work with directUrl', async () => {
     const direct = await emptyDatabaseUrl()
@@ -68,7 +60,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
     await client.query('commit')
     await other.locks.with('user:42', { wait: '5s' }, () => {})
 
-    await untilRegistered(direct, ['a', 'b', 'report', 'user:42'])
+    await untilRegistered(direct, 'a', 'b', 'report', 'user:42')
     await Promise.all([one.close(), other.close()])
     await untilNothingRemains(direct)
   })
@@ -87,7 +79,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
       await one.locks.inTransaction(tx, 'user:42', { wait: '5s' })
       expect(await other.locks.tryAcquire('user:42')).toBeNull()
     })
-    await untilRegistered(direct, ['a', 'b', 'report', 'user:42'])
+    await untilRegistered(direct, 'a', 'b', 'report', 'user:42')
     await Promise.all([one.close(), other.close()])
     await untilNothingRemains(direct)
   })
@@ -124,7 +116,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
 
     const error = await caught(SessionLocksUnavailableError, instance.locks.acquire('user:42'))
     expect(error.reason).toBe('no-anchor')
-    await untilRegistered(direct, ['user:42'])
+    await untilRegistered(direct, 'user:42')
     await instance.close()
     await untilNothingRemains(direct)
   })

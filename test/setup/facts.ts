@@ -225,3 +225,11 @@ export class Witness {
     await client?.end()
   }
 }
+
+/** Waits until these names are registered, which happens shortly after they were first used. */
+export async function untilRegistered(url: string, ...names: string[]): Promise<void> {
+  await until(`the names ${names.join(', ')} are registered`, async () => {
+    const rows = await sql(url, 'select from holdfast.name where label = any($1)', [names])
+    return rows.length === names.length
+  })
+}

@@ -13,6 +13,7 @@ const entries = [
   // Programs.
   'cli/bin',
   'demo/instance',
+  'jobs/thread-main',
   // Reads SQL files that are next to it.
   'jobs/import/source',
   // Modules that the programs of this repository import.

@@ -30,6 +30,7 @@ import {
   MigrationBlockedError,
   MigrationFailedError,
   NonRetryableError,
+  NotInThreadError,
   OnceLostError,
   PayloadTooLargeError,
   PermissionError,
@@ -47,6 +48,8 @@ import {
   SessionLocksUnavailableError,
   StaleFenceError,
   SteppedDownError,
+  ThreadEndedError,
+  ThreadModuleError,
   TooManyConnectionsError,
   UniqueKeyBusyError,
   UnknownQueueError,
@@ -400,6 +403,13 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy:
       'Throw this error in a job handler if a further attempt cannot succeed. Holdfast then buries the job immediately.',
   },
+  NOT_IN_THREAD: {
+    examples: [new NotInThreadError('tx')],
+    thrownBy:
+      '`job.tx`, `job.enqueue` and `job.parents` in the handler of a definition with `threads`. The job is buried',
+    remedy:
+      'Pass the data with the input, and return the data as the result. A second job without `threads` can read the result and write it to the database.',
+  },
   ONCE_FAILED: {
     examples: [new RecordedFailureError('order-4711', { name: 'Error', message: 'The card was declined' })],
     thrownBy: "`once.run` with `failures: 'record'`",
@@ -545,6 +555,21 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     thrownBy: '`drain` and `jobEnded` of `holdfast/testing`',
     remedy:
       'The message shows why each job is waiting. Frequent causes are a missing worker, a transaction that is still open, and a delay that `passTime` can skip.',
+  },
+  THREAD_ENDED: {
+    examples: [
+      new ThreadEndedError('resize', 'because it had no memory left'),
+      new ThreadEndedError('resize', 'with exit code 1'),
+    ],
+    thrownBy: 'Recorded as the failure of an attempt whose definition has `threads`',
+    remedy:
+      'Read the error that the message or `cause` contains. Usually the handler calls `process.exit`, an error in a callback is not caught, or the thread needs more memory than `threads.maxHeapMb`.',
+  },
+  THREAD_MODULE: {
+    examples: [new ThreadModuleError('file:///app/resize.js', 'must export the handler as "default", got undefined')],
+    thrownBy: 'Recorded as the failure of an attempt whose definition has `threads`',
+    remedy:
+      'Check the path in `threads.module` and the name in `threads.export`. A bundler may have moved the file. On Node.js 20, a TypeScript file needs a loader.',
   },
   TOO_LARGE: {
     examples: [new ViewTooLargeError(2_345_678)],

@@ -12,6 +12,7 @@ import { NoteTaker } from './notes.js'
 import { type DoneOutcome, type EndedOutcome, failureOf, type Outcome, returnOf } from './outcomes.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
+import { ThreadPools } from './thread-pool.js'
 import type { WorkerWakeup } from './worker-wakeup.js'
 
 /** Jobs that a worker has claimed, which are either queued or running in a slot. */
@@ -27,6 +28,7 @@ export class Attempts {
   readonly #runContext: RunContext
   readonly #notes: NoteTaker
   readonly #suspects: Suspects
+  readonly #threads = new ThreadPools()
   readonly #queue = new Fifo<ClaimedJob>()
   readonly #batchBuffer = new BatchBuffer<ClaimedJob>(() => this.#startMore())
   readonly #running = new Map<number, Run>()
@@ -89,6 +91,7 @@ export class Attempts {
   drain(): void {
     this.#isDraining = true
     this.#giveBackQueued()
+    this.#threads.giveUpWaiting()
   }
 
   stopAll(reason: DrainingError): void {
@@ -111,6 +114,7 @@ export class Attempts {
   close(): void {
     this.#notes.close()
     this.#batchBuffer.clear()
+    this.#threads.close()
   }
 
   #giveBackQueued(): void {
@@ -158,7 +162,7 @@ export class Attempts {
     const run = this.#newRun(job)
     this.#usedSlots++
     try {
-      const outcome = isSuspect(job) ? this.#runSuspect(run) : runJob(run, this.#context)
+      const outcome = job.definition.threads ? this.#runInThread(run) : this.#run(run)
       if (outcome instanceof Promise) void this.#endLater(run, outcome)
       else this.#end(run, outcome)
     } catch (error) {
@@ -171,6 +175,22 @@ export class Attempts {
       this.#end(run, await outcome)
     } catch (error) {
       this.#broken([run], error)
+    }
+  }
+
+  #run(run: Run): Outcome | Promise<Outcome> {
+    return isSuspect(run.job) ? this.#runSuspect(run) : runJob(run, this.#context)
+  }
+
+  /** Runs the attempt when a thread is free. The attempt's time limit does not include the wait. */
+  async #runInThread(run: Run): Promise<Outcome> {
+    if (!(await this.#threads.acquire(run, run.job.definition))) {
+      return run.stopReason ? failureOf(run, run.stopReason) : returnOf(run.job)
+    }
+    try {
+      return await this.#run(run)
+    } finally {
+      this.#threads.release(run.thread!)
     }
   }
 

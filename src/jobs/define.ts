@@ -14,10 +14,20 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import { readBatch, runAlone } from './batches.js'
-import type { Batch, BatchHandler, BatchOptions, ImplementedJob, JobDefinition, JobHandler } from './definition.js'
+import type {
+  Batch,
+  BatchHandler,
+  BatchOptions,
+  ImplementedJob,
+  JobDefinition,
+  JobHandler,
+  ThreadOptions,
+} from './definition.js'
 import { InvalidInputError } from './errors.js'
 import { type LaneOptions, lanePolicy } from './lanes.js'
 import type { Schema, Verdict } from './schema.js'
+import { runInThread } from './thread-pool.js'
+import { readThreads } from './threads.js'
 
 export interface RetryOptions {
   /** Number of failed attempts after which the job is buried. The default is 5. */
@@ -48,13 +58,22 @@ export interface JobOptions<Input, Handled = Input> {
 /** Options for a definition that includes its handler. */
 export interface ImplementedJobOptions<Input, Result, Handled = Input> extends JobOptions<Input, Handled> {
   batch?: undefined
+  threads?: undefined
   run: JobHandler<Handled, Result>
 }
 
 /** Options for a definition that includes a handler for many jobs per call. */
 export interface BatchJobOptions<Input, Result, Handled = Input> extends JobOptions<Input, Handled> {
   batch: BatchOptions
+  threads?: undefined
   run: BatchHandler<Handled, Result>
+}
+
+/** Options for a definition whose handler runs in threads. */
+export interface ThreadJobOptions<Input, Handled = Input> extends JobOptions<Input, Handled> {
+  threads: ThreadOptions
+  batch?: undefined
+  run?: undefined
 }
 
 const maxDurationMs = 3_650 * 86_400_000
@@ -67,6 +86,7 @@ const rules = {
   maxCrashes: wholeNumber(1, 1_000),
   batch: { expected: 'an object', read: (given: unknown) => given },
   lanes: { expected: 'an object', read: (given: unknown) => given },
+  threads: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
 /**
@@ -103,12 +123,25 @@ const retryRules = {
  */
 export function defineJob<Handled = null, Result = unknown, Input = Handled>(
   kind: string,
-  options?: JobOptions<Input, Handled> & { batch?: undefined; run?: undefined },
+  options?: JobOptions<Input, Handled> & { batch?: undefined; threads?: undefined; run?: undefined },
 ): JobDefinition<Input, Result, Handled>
 /** Defines a job with a handler that receives several jobs per call and returns one result for each job. */
 export function defineJob<Handled = null, Result = unknown, Input = Handled>(
   kind: string,
   options: BatchJobOptions<Input, Result, Handled>,
+): ImplementedJob<Input, Result, Handled>
+/**
+ * Defines a job whose handler runs in threads, so that a long computation does not block the worker. A module exports the handler.
+ *
+ * @example
+ * export const resize = defineJob<{ image: string }, number>('resize', {
+ *   threads: { module: new URL('./resize-thread.js', import.meta.url), max: 4 },
+ *   timeout: '1m',
+ * })
+ */
+export function defineJob<Handled = null, Result = unknown, Input = Handled>(
+  kind: string,
+  options: ThreadJobOptions<Input, Handled>,
 ): ImplementedJob<Input, Result, Handled>
 /** Defines a job with its handler. */
 export function defineJob<Handled = null, Result = unknown, Input = Handled>(
@@ -118,7 +151,7 @@ export function defineJob<Handled = null, Result = unknown, Input = Handled>(
 /** @internal */
 export function defineJob(kind: string, options?: unknown): JobDefinition {
   const read = readOptions('defineJob', options, rules, elsewhere)
-  const { input, queue = 'default', retry, timeout, maxCrashes = 3, batch, lanes, run } = read
+  const { input, queue = 'default', retry, timeout, maxCrashes = 3, batch, threads, lanes, run } = read
   const {
     attempts = 5,
     backoff = defaultTimes.jobBackoffMs,
@@ -135,6 +168,7 @@ export function defineJob(kind: string, options?: unknown): JobDefinition {
     lanes: lanePolicy(lanes),
     schema: input,
   }
+  if (threads !== undefined) return withThreads(definition, threads, batch, run)
   if (run !== undefined || batch !== undefined) return withHandler(definition, batch, run)
   return Object.freeze(definition)
 }
@@ -158,18 +192,37 @@ export function implement<Input, Result, Handled, Returned extends Result>(
   options: { batch: BatchOptions },
   run: BatchHandler<NoInfer<Handled>, Returned>,
 ): ImplementedJob<Input, Returned, Handled>
+/** Adds a handler that runs in threads. A module exports the handler. */
+export function implement<Input, Result, Handled>(
+  definition: JobDefinition<Input, Result, Handled>,
+  options: { threads: ThreadOptions },
+): ImplementedJob<Input, Result, Handled>
 /** @internal */
 export function implement(definition: JobDefinition, ...given: readonly unknown[]): ImplementedJob {
   checkDefinition(definition)
-  const [options, run] = given.length > 1 ? given : [undefined, ...given]
-  const { batch } = readOptions('implement', options, { batch: rules.batch })
+  const [options, run] = typeof given[0] === 'function' ? [undefined, ...given] : given
+  const { batch, threads } = readOptions('implement', options, { batch: rules.batch, threads: rules.threads })
+  if (threads !== undefined) return withThreads(definition, threads, batch, run)
   return withHandler(definition, batch, run)
+}
+
+function withThreads(definition: JobDefinition, options: unknown, batch: unknown, run: unknown): ImplementedJob {
+  if (batch !== undefined || run !== undefined) {
+    const other = batch === undefined ? 'run' : 'batch'
+    throw new UsageError(`Expected threads without ${other}`, 'The module of threads exports the handler of one job.')
+  }
+  return Object.freeze({ ...definition, batch: undefined, threads: readThreads(options), run: runInThread })
 }
 
 function withHandler(definition: JobDefinition, batchOptions: unknown, run: unknown): ImplementedJob {
   if (typeof run !== 'function') throw new UsageError(`Expected run to be a function, got ${describe(run)}`)
   const batch = batchOptions === undefined ? undefined : readBatch(batchOptions, run as Batch['run'])
-  return Object.freeze({ ...definition, batch, run: batch ? runAlone(batch) : (run as ImplementedJob['run']) })
+  return Object.freeze({
+    ...definition,
+    batch,
+    threads: undefined,
+    run: batch ? runAlone(batch) : (run as ImplementedJob['run']),
+  })
 }
 
 /** Throws if the value is not a definition made by `defineJob`. */

@@ -87,8 +87,53 @@ export interface ImplementedJob<Input = never, Result = unknown, Handled = unkno
   extends JobDefinition<Input, Result, Handled> {
   /** A batch definition's options and handler. In this case, `run` calls the batch handler with a single job. */
   readonly batch: Batch | undefined
+  /** Options of a definition whose handler runs in threads. */
+  readonly threads: Threads | undefined
   /** Runs the handler. This is a method, because methods with different input types still have a common type. */
   run(input: Handled, job: JobContext): HandlerResult<Result>
+}
+
+/**
+ * An attempt's context in a thread. The context has no `tx`, `enqueue` and `parents`, because a thread has no connection to the database. If a
+ * handler reads one of them, it throws a `NotInThreadError`.
+ */
+export interface ThreadJob extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'meta' | 'fence' | 'progress' | 'log'> {
+  /**
+   * Aborts when the handler should stop. If the handler does not stop within 5 seconds, Holdfast terminates the thread. A computation without
+   * pauses must read `job.signal` again for each check, because only this read receives the request to stop.
+   */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Type of the function that the module of `threads` exports. `Job` is the type of the definition.
+ *
+ * @example
+ * const resize = defineJob<{ image: string }, number>('resize')
+ * const run: ThreadHandler<typeof resize> = ({ image }, job) => resizeImage(image, job.signal)
+ * export default run
+ */
+export type ThreadHandler<Job extends { readonly '~types'?: unknown }> =
+  NonNullable<Job['~types']> extends { readonly handled: infer Handled; readonly result: infer Result }
+    ? (input: Handled, job: ThreadJob) => HandlerResult<Result>
+    : never
+
+export interface ThreadOptions {
+  /** File that exports the handler, for example `new URL('./resize.js', import.meta.url)`. */
+  module: URL | string
+  /** Name of the handler's export. The default is `default`. */
+  export?: string | undefined
+  /** Maximum number of threads per worker. Each thread runs one job at a time. The default is 1. */
+  max?: number | undefined
+  /** Maximum size of a thread's heap in megabytes. A thread that needs more memory ends, and the attempt fails. */
+  maxHeapMb?: number | undefined
+}
+
+export interface Threads {
+  readonly module: string
+  readonly exportName: string
+  readonly max: number
+  readonly maxHeapMb: number | undefined
 }
 
 /** A handler's return value: a result, or a `JobOutcome`. */

@@ -53,6 +53,54 @@ export class JobLostError extends HoldfastError {
   }
 }
 
+/**
+ * Error that fails an attempt whose thread has ended, for example because it called `process.exit`, because of an uncaught error, or because it had no
+ * memory left. The worker continues, and starts a new thread for the next job.
+ */
+export class ThreadEndedError extends HoldfastError {
+  readonly kind: string
+
+  constructor(kind: string, reason: string, cause?: unknown) {
+    super(`The thread of "${kind}" ended ${reason}`, {
+      code: 'THREAD_ENDED',
+      retryable: true,
+      hint: 'Fix the handler so that its thread does not end. If it needs more memory, increase `threads.maxHeapMb`.',
+      cause,
+    })
+    this.kind = kind
+  }
+}
+
+/** Error that fails an attempt whose thread cannot import the module with the handler. */
+export class ThreadModuleError extends HoldfastError {
+  /** URL of the module. */
+  readonly module: string
+
+  constructor(module: string, problem: string, stack?: string) {
+    super(`The module ${module} ${problem}`, {
+      code: 'THREAD_MODULE',
+      retryable: true,
+      hint: 'Fix the module, or the options `threads.module` and `threads.export`.',
+    })
+    this.module = module
+    if (stack !== undefined) this.stack = `${this.name}: ${this.message}\n${stack}`
+  }
+}
+
+/** Thrown in a thread if a handler reads a member of its context that threads do not have. The job is buried. */
+export class NotInThreadError extends HoldfastError {
+  readonly member: string
+
+  constructor(member: string) {
+    super(`job.${member} is not available in a thread`, {
+      code: 'NOT_IN_THREAD',
+      retryable: false,
+      hint: 'Return the data as the result. Use it in a second job without `threads`, which runs after this job.',
+    })
+    this.member = member
+  }
+}
+
 /** Error that a handler throws to fail the attempt and bury the job without further attempts. */
 export class NonRetryableError extends HoldfastError {
   constructor(message: string, options: { cause?: unknown } = {}) {

@@ -5,9 +5,7 @@ import { validated } from './define.js'
 import type { BatchJob } from './definition.js'
 import { failureOf, type Outcome, outcomeOf } from './outcomes.js'
 import type { Run } from './run.js'
-
-/** Time allowed for a handler to stop after its signal is aborted. */
-export const stopMs = 5_000
+import { stopMs } from './stop-time.js'
 
 /**
  * Validates the input, calls the handler and returns the outcome of the attempt. Never throws or rejects, even if the

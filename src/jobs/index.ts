@@ -6,6 +6,7 @@ export {
   implement,
   type JobOptions,
   type RetryOptions,
+  type ThreadJobOptions,
 } from './define.js'
 export type {
   Batch,
@@ -18,6 +19,10 @@ export type {
   JobContext,
   JobDefinition,
   JobHandler,
+  ThreadHandler,
+  ThreadJob,
+  ThreadOptions,
+  Threads,
 } from './definition.js'
 export type { ChildOptions, EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 export * from './errors.js'

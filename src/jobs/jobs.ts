@@ -235,11 +235,13 @@ export class Jobs {
         throw new UsageError(`Two job definitions have the same name "${definition.kind}"`)
       byKind.set(definition.kind, definition)
     }
+    // A job that waits for a thread would only occupy a slot. Another worker may have a free thread.
+    const maxUseful = definitions.reduce((sum, { threads }) => sum + (threads?.max ?? concurrency), 0)
     const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
     void this.#maintenance.start()
     return new Worker(this.#context, this.#workers, {
       number: this.#nextWorkerNumber++,
-      concurrency,
+      concurrency: Math.min(concurrency, maxUseful),
       definitions: byKind,
       queueNames: queues,
     })

@@ -8,6 +8,7 @@ import type { Intake } from './intake.js'
 import type { Notes, NoteTaker } from './notes.js'
 import { type JobParent, parentsOf } from './parents.js'
 import type { JobStore } from './store.js'
+import type { JobThread } from './thread-pool.js'
 
 export interface RunContext extends TransactionContext {
   readonly store: JobStore
@@ -22,6 +23,8 @@ export class Run extends Attempt implements JobContext {
   notes: Notes | undefined
   /** Created for the first log line, because most jobs log nothing. */
   logBuffer: LogBuffer | undefined
+  /** The attempt's thread, if its definition has threads. */
+  thread: JobThread | undefined
   /** Whether the attempt's outcome has been decided. An outcome is decided only once. */
   isOver = false
 

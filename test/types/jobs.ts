@@ -11,6 +11,7 @@ import {
   JobOutcome,
   type JobRef,
   type Schema,
+  type ThreadHandler,
   type Transaction,
   type WorkflowBuilder,
 } from '../../src/index.js'
@@ -219,3 +220,24 @@ implement(ping, (input) => input.to)
 
 is<{ image: string }>()((await enqueued(holdfast, resize))[0]!.input)
 is<unknown>()((await enqueued(holdfast))[0]!.input)
+
+// A handler in a thread has the types of its definition, and a smaller context.
+const threads = { module: new URL('./resize.js', 'file:///') }
+const resizeInThread = defineJob<{ image: string }, number>('resize', { threads, timeout: '1m' })
+is<ImplementedJob<{ image: string }, number, { image: string }>>()(resizeInThread)
+const parsedInThread = implement(defineJob('parsed', { input: schema }), {
+  threads: { ...threads, export: 'run', max: 2 },
+})
+export const handler: ThreadHandler<typeof resizeInThread> = ({ image }, { signal }) =>
+  signal.aborted ? 0 : image.length
+export const parsedHandler: ThreadHandler<typeof parsedInThread> = async ({ at }) => at.getTime()
+export const outcome: ThreadHandler<typeof resizeInThread> = () => JobOutcome.retryAfter('1s')
+// @ts-expect-error: the result is a number
+export const wrongResult: ThreadHandler<typeof resizeInThread> = ({ image }) => image
+// @ts-expect-error: a thread has no transaction
+export const wrongContext: ThreadHandler<typeof resizeInThread> = async (_, { tx }) => Number(tx)
+jobs.enqueue(resizeInThread, { image: 'a.png' })
+// @ts-expect-error: the module exports the handler
+defineJob('x', { threads, run: () => 1 })
+// @ts-expect-error: a thread runs one job at a time
+defineJob('x', { threads, batch: { size: 2 }, run: () => undefined })

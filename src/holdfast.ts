@@ -33,7 +33,7 @@ import {
   watchHosts,
 } from './postgres/index.js'
 import { Samples } from './samples/index.js'
-import { Schedules } from './schedules/index.js'
+import { type JobPort, Schedules } from './schedules/index.js'
 import { Shares } from './shares/index.js'
 
 export interface DoctorOptions {
@@ -130,12 +130,12 @@ export class Holdfast {
     this.elections = new Elections({ ...context, locker })
     const attempts = transactionContext({ ...context, instanceId: presence.instanceId })
     this.once = new Once({ ...context, attempts })
-    this.jobs = new Jobs({ ...context, attempts })
+    this.jobs = new Jobs({ ...context, attempts, onWorker: () => this.schedules.onWorker() })
     this.shares = new Shares({ ...context, locker })
     this.schedules = new Schedules({
       ...context,
       attempts,
-      jobs: { enqueue: (job, input, tx) => this.jobs.enqueue(job as JobDefinition, input as never, { tx }) },
+      jobs: jobPortOf(this.jobs),
     })
     this.#draining = new Draining(
       presence,
@@ -293,6 +293,17 @@ export class Holdfast {
     else if (message === 'share-members-changed') this.shares.onMembersChanged(key)
     else if (message === 'resource-released') this.shares.onResourceReleased(key)
     else if (message === 'drain-requested' && key === this.id) void this.#anchor?.checkDrainRequest()
+  }
+}
+
+/** Adapts jobs to the interface that schedules use. */
+function jobPortOf(jobs: Jobs): JobPort {
+  return {
+    enqueue: (job, input, tx) => jobs.enqueue(job as JobDefinition, input as never, { tx }),
+    prepare: (job, input, priority) => jobs.prepare(job as JobDefinition, input, priority),
+    get hasWorker() {
+      return jobs.hasWorker
+    },
   }
 }
 

@@ -71,10 +71,13 @@ export type {
   Schedule,
   ScheduleDefinition,
   ScheduledJob,
+  ScheduleListOptions,
   ScheduleOptions,
   ScheduleRun,
   ScheduleStatus,
   Schedules,
+  StoredScheduleOptions,
+  UpsertOutcome,
 } from './schedules/index.js'
 export {
   defineSchedule,

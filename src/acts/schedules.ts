@@ -39,8 +39,9 @@ export const schedules = {
           const text = `No run of "${name}" was requested, because another run exists and the overlap policy does not allow a second run.`
           return { done: false, text, result: { tick } }
         }
-        const by =
-          found.members.length > 0
+        const by = found.stored
+          ? 'Its job is enqueued'
+          : found.members.length > 0
             ? 'A member will start the run'
             : 'The run will start when a live instance defines the schedule'
         return { done: true, text: `Requested a run of "${name}" (${tick.toISOString()}). ${by}.`, result: { tick } }
@@ -178,6 +179,7 @@ async function previewOf(
 /** Describes the effect of a requested run, based on the current runs and the schedule's overlap policy. */
 function runConsequence(name: string, found: ScheduleDetails) {
   const { overlap, members } = found
+  if (found.stored) return { text: `Enqueues a job of "${name}" now. The rule's ticks do not change.` }
   const running = runningOf(found)
   const waits = found.runs.some(({ state, attempt }) => state === 'waiting' && attempt === 0)
   const who = running

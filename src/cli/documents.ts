@@ -29,7 +29,7 @@ import type {
   TrendCounts,
   Wait,
 } from '../observe/index.js'
-import type { PastGap, PastRun, ScheduleStatus } from '../schedules/index.js'
+import type { PastGap, PastRun, ScheduleStatus, UpsertOutcome } from '../schedules/index.js'
 
 /** The document that each command prints with `--json`, by command name. */
 export interface Documents {
@@ -127,6 +127,18 @@ export interface Documents {
   'schedule-ls': readonly ScheduleStatus[]
   /** One schedule and its past runs. */
   'schedule-show': ScheduleShow
+  /** Result of `schedule set`. */
+  'schedule-set': {
+    /** Name of the schedule. */
+    readonly schedule: string
+    /** Whether the schedule was created, changed or already the same. */
+    readonly outcome: UpsertOutcome
+  }
+  /** Result of `schedule rm`. */
+  'schedule-rm': {
+    /** Name of the removed schedule. Null if there was no such stored schedule. */
+    readonly removed: string | null
+  }
   /** Result of `schedule run`. */
   'schedule-run': {
     /** Tick that identifies the requested run. Null if the schedule does not allow another run now, and with `--input`. */

@@ -373,7 +373,8 @@ select
   name,
   (extract(epoch from clock_timestamp() - next_at) * 1000)::float8 as late_ms
 from holdfast.schedule
-where next_at is not null
+where job_head is null
+  and next_at is not null
   and paused_at is null
   and not exists (
     select

@@ -20,6 +20,8 @@ export interface JobsOptions extends JobStoreOptions {
   readonly events: Events
   readonly tracing: TracerSlot
   readonly middleware: MiddlewareStack
+  /** Called before each worker starts. */
+  readonly onWorker: () => void
 }
 
 /**

@@ -152,6 +152,16 @@ export class Intake {
     return enqueueImported({ enqueuing: this.#enqueuing, unique: this.#unique, wrap: this.#middleware }, all, queue, tx)
   }
 
+  /**
+   * Validates and serializes a job that the database enqueues later, for a tick of a stored schedule. No middleware runs, because no
+   * instance takes part in the enqueueing.
+   */
+  async prepare(definition: JobDefinition, input: unknown, priority: number): Promise<{ head: string; input: string }> {
+    checkDefinition(definition)
+    await validated(definition, input)
+    return { head: `${this.#plainHead(definition, priority)}}`, input: writePayload(input, 'an input') ?? 'null' }
+  }
+
   /** Passes a single job through the middleware. */
   async #wrapOne(
     definition: JobDefinition,
@@ -277,8 +287,8 @@ export class Intake {
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected either delay or runAt, got both')
     // A job with a delay of 0 becomes ready immediately, without waiting for maintenance.
     const isLater = (delay ?? 0) > 0 || runAt !== undefined
-    const { queue, kind, maxCrashes } = definition
-    let head = `{"queue":${this.#queues.keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
+    const { queue, kind } = definition
+    let head = this.#plainHead(definition, priority)
     if (delay) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
     const links = linksOf(definition, asked, more)
@@ -293,6 +303,10 @@ export class Intake {
       return { head: `${head},"unique":${json}}`, slot: `${queue}\0${kind}\0${key}` }
     }
     return { head, waits, slotOf }
+  }
+
+  #plainHead({ queue, kind, maxCrashes }: JobDefinition, priority: number): string {
+    return `{"queue":${this.#queues.keyOf(queue)},"kind":${JSON.stringify(kind)},"priority":${priority},"max_crashes":${maxCrashes}`
   }
 
   /**

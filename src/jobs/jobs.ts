@@ -96,6 +96,7 @@ export class Jobs {
   readonly #workers = new Set<Worker>()
   readonly #draining = new AbortController()
   readonly #calls = new Calls()
+  readonly #onWorker: () => void
   #nextWorkerNumber = 0
 
   /** @internal */
@@ -105,6 +106,7 @@ export class Jobs {
       if (!this.#context.hasListener) this.#wakeAll()
     })
     const { store, intake, maintenance, followUps } = this.#context
+    this.#onWorker = options.onWorker
     this.#store = store
     this.#intake = intake
     this.#maintenance = maintenance
@@ -147,6 +149,16 @@ export class Jobs {
   /** @internal */
   async enqueue(definition: JobDefinition, input?: unknown, options?: EnqueueOptions): Promise<JobRef> {
     return this.#calls.write(() => this.#intake.one(definition, input, options))
+  }
+
+  /** @internal Whether this instance has a worker. */
+  get hasWorker(): boolean {
+    return this.#workers.size > 0
+  }
+
+  /** @internal See `JobPort`. */
+  prepare(definition: JobDefinition, input: unknown, priority: number): Promise<{ head: string; input: string }> {
+    return this.#intake.prepare(definition, input, priority)
   }
 
   /**
@@ -239,6 +251,7 @@ export class Jobs {
     const maxUseful = definitions.reduce((sum, { threads }) => sum + (threads?.max ?? concurrency), 0)
     const queues = [...new Set(given ?? definitions.map(({ queue }) => queue))]
     void this.#maintenance.start()
+    this.#onWorker()
     return new Worker(this.#context, this.#workers, {
       number: this.#nextWorkerNumber++,
       concurrency: Math.min(concurrency, maxUseful),

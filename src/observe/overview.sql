@@ -256,7 +256,9 @@ trouble as (
       order by at desc
       limit $5::integer
     ) as tick
-    where tick.ended_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
+    -- There can be 100,000 stored schedules. Their problems are those of their jobs.
+    where s.job_head is null
+      and tick.ended_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
       and ($2::text is null or s.namespace = $2)
     union all
     select 'gap', gap.last_at, s.namespace, s.name, null, gap.ticks || ' without a run: ' || gap.reason, null, null
@@ -268,7 +270,8 @@ trouble as (
       order by first_at desc
       limit $5::integer
     ) as gap
-    where gap.reason <> 'paused'
+    where s.job_head is null
+      and gap.reason <> 'paused'
       and gap.last_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
       and ($2::text is null or s.namespace = $2)
     union all

@@ -94,6 +94,8 @@ export interface OverviewSchedule extends ScheduleName {
   readonly paused: boolean
   /** Number of live instances whose code defines the schedule. */
   readonly members: number
+  /** Whether the schedule is stored in the database. */
+  readonly stored: boolean
   /** Next tick, which may be overdue. Null if the rule has no further ticks. */
   readonly nextAt: Date | null
   /** Milliseconds until the next tick. Negative if the tick is overdue. */
@@ -272,9 +274,9 @@ interface RecentDocument {
 }
 
 function readSchedule(row: RawScheduleRow, nowMs: number): OverviewSchedule {
-  const { key, namespace, name, rule, overridden, pausedAt, members, nextAt, running, last } = row
+  const { key, namespace, name, rule, overridden, stored, pausedAt, members, nextAt, running, last } = row
   return {
-    ...{ key, namespace, name, rule: parseGivenRule(rule), overridden, paused: pausedAt !== null, members },
+    ...{ key, namespace, name, rule: parseGivenRule(rule), overridden, stored, paused: pausedAt !== null, members },
     nextAt: dateOf(nextAt),
     nextInMs: nextAt === null ? null : Math.round(nextAt - nowMs),
     running,

@@ -22,6 +22,8 @@ export interface ScheduleName {
 }
 
 export interface ObservedSchedule extends ScheduleName {
+  /** Whether the schedule is stored in the database, so that no instance needs it in its code. */
+  readonly stored: boolean
   readonly pausedAt: Date | null
   /** Next tick, which may be overdue. Null if the rule has no further ticks, or the schedule is paused. */
   readonly nextAt: Date | null

@@ -46,6 +46,7 @@ select json_build_object(
         name,
         coalesce(override, rule) as rule,
         override is not null as overridden,
+        job_head is not null as stored,
         extract(epoch from paused_at) * 1000 as "pausedAt",
         extract(epoch from next_at) * 1000 as "nextAt",
         coalesce(members, 0) as members,
@@ -95,6 +96,7 @@ select json_build_object(
   'rule', coalesce(override, rule),
   'codeRule', rule,
   'overridden', override is not null,
+  'stored', job_head is not null,
   'pausedAt', extract(epoch from paused_at) * 1000,
   'settledAt', extract(epoch from settled_at) * 1000,
   'nextAt', extract(epoch from next_at) * 1000,
@@ -102,15 +104,21 @@ select json_build_object(
   'missed', missed,
   'catchUp', catch_up,
   'reruns', reruns,
-  'job', (
-    select json_build_object('queue', job_queue, 'kind', job_kind)
-    from holdfast.schedule_member
-    where schedule = s.key
-      and job_kind is not null
-      and holdfast.is_present(session)
-    order by since desc
-    limit 1
-  ),
+  'job', case
+    when job_head is not null then json_build_object(
+      'queue', (select queue.name from holdfast.queue where queue.key = (job_head ->> 'queue')::bigint),
+      'kind', job_head ->> 'kind'
+    )
+    else (
+      select json_build_object('queue', job_queue, 'kind', job_kind)
+      from holdfast.schedule_member
+      where schedule = s.key
+        and job_kind is not null
+        and holdfast.is_present(session)
+      order by since desc
+      limit 1
+    )
+  end,
   'members', (
     with member as materialized (
       select * from holdfast.schedule_member where schedule = s.key

@@ -74,7 +74,8 @@ export interface UpcomingTick extends LocalTick {
   readonly at: Date
 }
 
-export interface ScheduleDetails extends Pick<ObservedSchedule, 'key' | 'rule' | 'overridden' | 'pausedAt' | 'nextAt'> {
+export interface ScheduleDetails
+  extends Pick<ObservedSchedule, 'key' | 'rule' | 'overridden' | 'stored' | 'pausedAt' | 'nextAt'> {
   readonly codeRule: ScheduleRule | null
   /** Latest tick for which a run or a gap is recorded. */
   readonly settledAt: Date | null

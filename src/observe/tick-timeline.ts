@@ -22,7 +22,7 @@ export interface TickTimeline {
   }[]
 }
 
-type TimelineSchedule = Omit<ObservedSchedule, 'rule' | 'members' | 'running' | 'last'>
+type TimelineSchedule = Omit<ObservedSchedule, 'rule' | 'stored' | 'members' | 'running' | 'last'>
 
 export interface TickTimelineRow extends TimelineSchedule {
   /** Description of the rule. */

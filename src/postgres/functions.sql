@@ -56,6 +56,8 @@ create or replace function holdfast.lock_class(purpose text) returns integer
       when purpose operator(pg_catalog.=) 'schedule maintenance' then 16
       when purpose operator(pg_catalog.=) 'schedule declarations' then 17
       when purpose operator(pg_catalog.=) 'schedule sweep' then 18
+      -- The lock's object is a hash of the namespace.
+      when purpose operator(pg_catalog.=) 'stored schedules' then 19
       when purpose operator(pg_catalog.=) 'sequences' then 32
       -- The lock's object is a hash of the namespace and the name.
       when purpose operator(pg_catalog.=) 'instance names' then 33

@@ -67,6 +67,10 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'schedule_change',
       'schedule_request_run',
       'schedule_sweep',
+      'schedule_sweep_one',
+      'schedule_sweep_stored',
+      'schedule_store',
+      'schedule_drop',
     ],
   },
   {
@@ -113,6 +117,11 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
       'job_release_dependents',
       'schedule_look',
       'schedule_poll',
+      'schedule_enqueue',
+      'schedule_enqueue_waiting',
+      'schedule_settle_stored',
+      'schedule_stored_due_ms',
+      'schedule_tick_stored',
     ],
   },
   {

@@ -39,7 +39,7 @@ export class Changes {
   async make(key: string, name: string, change: Change): Promise<void> {
     const { store, namespace, closing, onChanged } = this.#options
     for (let attempt = 0; attempt < maxTries; attempt++) {
-      const [row] = await store.read<ScheduleRow>('find', [key, namespace])
+      const [row] = await store.find(key, namespace)
       if (!row) throw await store.unknown(name, namespace)
       const [answer] = await store.run<{ answer: string }>('change', [JSON.stringify(this.#request(row, change))])
       if (answer!.answer === 'changed') {

@@ -102,6 +102,10 @@ export interface JobScheduleOptions<Input> extends ScheduleOptions {
 /** Enqueues jobs. Another module implements this interface. */
 export interface JobPort {
   enqueue(job: ScheduledJob<never>, input: unknown, tx: CallerTransaction): Promise<unknown>
+  /** Validates an input, and returns the JSON texts from which `schedule_enqueue` makes jobs. */
+  prepare(job: ScheduledJob<never>, input: unknown, priority: number): Promise<{ head: string; input: string }>
+  /** Whether this instance has a worker. */
+  readonly hasWorker: boolean
 }
 
 /** Definition of a schedule, made by `defineSchedule`. */
@@ -130,13 +134,21 @@ export interface Definition extends Omit<ScheduleDefinition, 'work'> {
   readonly work: (run: ScheduleRun) => unknown
 }
 
-const missedRule: OptionRule<'skip' | 'latest' | number> = {
+export const missedRule: OptionRule<'skip' | 'latest' | number> = {
   expected: '"skip", "latest", or { all: N } where N is a whole number between 1 and 1000',
   read(given) {
     if (given === 'skip' || given === 'latest') return given
     const { all, ...others } = (given ?? {}) as { all?: unknown }
     return Object.keys(others).length === 0 ? wholeNumber(1, 1_000).read(all) : undefined
   },
+}
+export const scheduledJob = objectWith<ScheduledJob<never>>('a definition made by defineJob', 'kind', 'queue')
+/** `ruleFromOptions` validates these options. */
+export const tickRules = {
+  cron: { expected: 'a cron rule', read: (given: unknown) => given },
+  every: { expected: 'an interval', read: (given: unknown) => given },
+  at: { expected: 'a moment', read: (given: unknown) => given },
+  timezone: { expected: 'a time zone', read: (given: unknown) => given },
 }
 const rules = {
   overlap: oneOf('skip', 'queue', 'allow', 'replace'),
@@ -146,13 +158,9 @@ const rules = {
   spread: duration(0, 30_000),
   sticky: flag,
   was: { expected: 'a name', read: (given: unknown) => checkName(given, 'was') },
-  job: objectWith<ScheduledJob<never>>('a definition made by defineJob', 'kind', 'queue'),
+  job: scheduledJob,
   input: callback<(tick: Date) => unknown>('a function that returns the job input for a tick'),
-  // ruleFromOptions validates the following four options.
-  cron: { expected: 'a cron rule', read: (given: unknown) => given },
-  every: { expected: 'an interval', read: (given: unknown) => given },
-  at: { expected: 'a moment', read: (given: unknown) => given },
-  timezone: { expected: 'a time zone', read: (given: unknown) => given },
+  ...tickRules,
 }
 
 const definition = objectWith<ScheduleDefinition>(

@@ -81,6 +81,19 @@ create or replace function holdfast.schedule_make_room(of_schedule bigint, overl
 comment on function holdfast.schedule_make_room(bigint, text) is
   'Returns whether overlap allows another run of a schedule. If overlap is replace, marks the running runs to be stopped and removes the waiting runs. The caller holds the lock on the schedule''s row.';
 
+create or replace function holdfast.schedule_job_is_live(overlap text, job bigint) returns boolean
+  language plpgsql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return overlap = 'skip'
+      and job is not null
+      and exists (select from holdfast.job_find(array[job]) as f where f.state in ('waiting', 'ready', 'running'));
+  end
+  $$;
+comment on function holdfast.schedule_job_is_live(text, bigint) is
+  'Returns whether the job of a stored schedule''s last tick has not ended and prevents another job. Always false for a schedule in code.';
+
 create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
   returns boolean
   language plpgsql
@@ -131,7 +144,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
         case
           when s.paused_at is not null then 'paused'
           when s.missed = 'all' then 'limit'
-          when missed_range.last_at < coalesce(first_member_since, 'infinity') then 'no instance'
+          when s.job_head is null and missed_range.last_at < coalesce(first_member_since, 'infinity') then 'no instance'
           else 'missed'
         end,
         follows
@@ -146,7 +159,9 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
         and place <= missed_ticks;
       if is_current then
         -- Runs that catch up must not cause the tick that is due now to be skipped.
-        if caught_up > 0 or holdfast.schedule_make_room(of_schedule, s.overlap) then
+        if caught_up > 0
+          or (not holdfast.schedule_job_is_live(s.overlap, s.last_job) and holdfast.schedule_make_room(of_schedule, s.overlap))
+        then
           insert into holdfast.tick (schedule, at) values (of_schedule, ticks[due]);
         else
           perform holdfast.schedule_record_gap(of_schedule, ticks[due], ticks[due], 1, 'overlap', follows);
@@ -385,6 +400,10 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
         update holdfast.schedule set name = one.name where schedule.key = id and name <> one.name;
       end if;
       select * into s from holdfast.schedule where schedule.key = id for update;
+      if s.job_head is not null then
+        perform holdfast.schedule_drop(id);
+        select * into s from holdfast.schedule where schedule.key = id;
+      end if;
       now_is := clock_timestamp();
       if not found then
         select min(t) into first from unnest(one.first_ticks) as t where t > now_is;
@@ -485,6 +504,11 @@ create or replace function holdfast.schedule_change(asked json) returns text
         where key = a.id;
       end if;
     end if;
+    if s.job_head is not null then
+      perform holdfast.schedule_enqueue_waiting(array[a.id], null);
+      perform pg_notify(holdfast.notification_channel(), 'schedule-stored ' || holdfast.lock_key(s.namespace, 'schedules'));
+      return 'changed';
+    end if;
     perform pg_notify(holdfast.notification_channel(), 'schedule-changed ' || a.id);
     return 'changed';
   end
@@ -559,7 +583,7 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
     end if;
     -- If the schedule has no members, no poll detects dead runs. Dead runs would then block this request.
     perform holdfast.schedule_recover(of_schedule);
-    if not holdfast.schedule_make_room(of_schedule, s.overlap) then
+    if holdfast.schedule_job_is_live(s.overlap, s.last_job) or not holdfast.schedule_make_room(of_schedule, s.overlap) then
       return null;
     end if;
     insert into holdfast.tick (schedule, at, extra)
@@ -571,6 +595,10 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
       ),
       true
     returning at into asked_at;
+    if s.job_head is not null then
+      perform holdfast.schedule_enqueue_waiting(array[of_schedule], null);
+      return extract(epoch from asked_at) * 1000;
+    end if;
     perform pg_notify(holdfast.notification_channel(), 'schedule-run-requested ' || of_schedule);
     return extract(epoch from asked_at) * 1000;
   end
@@ -645,7 +673,8 @@ create or replace function holdfast.schedule_look(
       with soon as materialized (
         select key
         from holdfast.schedule
-        where next_at <= clock_timestamp() + make_interval(secs => horizon_ms / 1000.0)
+        where job_head is null
+          and next_at <= clock_timestamp() + make_interval(secs => horizon_ms / 1000.0)
           and (paused_at is null or next_at < clock_timestamp() - interval '10 minutes')
       )
       select json_build_object(
@@ -782,76 +811,88 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
 comment on function holdfast.schedule_poll(integer, text, bigint[], bigint, integer) is
   'Polls on behalf of a member. Puts two kinds of runs back into the state waiting: the member''s runs that it does not know (up to max_fence), and the runs of dead instances. With a horizon, also removes the memberships of dead instances. Returns the result of schedule_look().';
 
+create or replace function holdfast.schedule_sweep_one(of_schedule bigint, keep_days integer, max_kept integer, min_kept integer) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    oldest_kept timestamptz;
+    cut timestamptz;
+  begin
+    select at into oldest_kept from holdfast.tick where schedule = of_schedule order by at desc offset min_kept - 1 limit 1;
+    if found then
+      select at into cut from holdfast.tick where schedule = of_schedule order by at desc offset max_kept limit 1;
+      with gone as (
+        delete from holdfast.tick
+        where schedule = of_schedule
+          and at = any(array(
+            select at
+            from holdfast.tick
+            where schedule = of_schedule
+              and at < least(oldest_kept, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+            order by at
+            limit 5000
+          ))
+          and state not in ('running', 'waiting')
+        returning at, extra
+      )
+      delete from holdfast.tick_log
+      using gone
+      where tick_log.schedule = of_schedule
+        and tick_log.at = gone.at
+        and tick_log.extra = gone.extra;
+    end if;
+    select first_at into oldest_kept from holdfast.gap where schedule = of_schedule order by first_at desc offset min_kept - 1 limit 1;
+    if found then
+      select first_at into cut from holdfast.gap where schedule = of_schedule order by first_at desc offset max_kept limit 1;
+      delete from holdfast.gap
+      where schedule = of_schedule
+        and first_at = any(array(
+          select first_at
+          from holdfast.gap
+          where schedule = of_schedule
+            and last_at < least(oldest_kept, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
+          order by first_at
+          limit 5000
+        ));
+    end if;
+    -- Keeps the rule that was in force at the oldest kept tick or gap, and all later rules.
+    delete from holdfast.schedule_rule
+    where schedule = of_schedule
+      and since < (
+        select max(since)
+        from holdfast.schedule_rule
+        where schedule = of_schedule
+          and since < coalesce(
+            least(
+              (select min(at) from holdfast.tick where schedule = of_schedule and not extra),
+              (select min(first_at) from holdfast.gap where schedule = of_schedule)
+            ),
+            'infinity'
+          )
+      );
+  end
+  $$;
+comment on function holdfast.schedule_sweep_one(bigint, integer, integer, integer) is
+  'Removes a schedule''s ticks and gaps that are older than keep_days or not among its latest max_kept rows, but never the latest min_kept rows. Also removes rules that ended before the oldest kept row. Removes a bounded number of rows per call.';
+
 create or replace function holdfast.schedule_sweep(keep_days integer, max_kept integer, min_kept integer) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     one bigint;
-    oldest_kept timestamptz;
-    cut timestamptz;
   begin
     if not pg_try_advisory_xact_lock(holdfast.lock_class('schedule sweep'), 0) then
       return;
     end if;
-    for one in select key from holdfast.schedule loop
-      select at into oldest_kept from holdfast.tick where schedule = one order by at desc offset min_kept - 1 limit 1;
-      if found then
-        select at into cut from holdfast.tick where schedule = one order by at desc offset max_kept limit 1;
-        with gone as (
-          delete from holdfast.tick
-          where schedule = one
-            and at = any(array(
-              select at
-              from holdfast.tick
-              where schedule = one
-                and at < least(oldest_kept, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
-              order by at
-              limit 5000
-            ))
-            and state not in ('running', 'waiting')
-          returning at, extra
-        )
-        delete from holdfast.tick_log
-        using gone
-        where tick_log.schedule = one
-          and tick_log.at = gone.at
-          and tick_log.extra = gone.extra;
-      end if;
-      select first_at into oldest_kept from holdfast.gap where schedule = one order by first_at desc offset min_kept - 1 limit 1;
-      if found then
-        select first_at into cut from holdfast.gap where schedule = one order by first_at desc offset max_kept limit 1;
-        delete from holdfast.gap
-        where schedule = one
-          and first_at = any(array(
-            select first_at
-            from holdfast.gap
-            where schedule = one
-              and last_at < least(oldest_kept, greatest(cut, clock_timestamp() - make_interval(days => keep_days)))
-            order by first_at
-            limit 5000
-          ));
-      end if;
-      -- Keeps the rule that was in force at the oldest kept tick or gap, and all later rules.
-      delete from holdfast.schedule_rule
-      where schedule = one
-        and since < (
-          select max(since)
-          from holdfast.schedule_rule
-          where schedule = one
-            and since < coalesce(
-              least(
-                (select min(at) from holdfast.tick where schedule = one and not extra),
-                (select min(first_at) from holdfast.gap where schedule = one)
-              ),
-              'infinity'
-            )
-        );
+    for one in select key from holdfast.schedule where job_head is null loop
+      perform holdfast.schedule_sweep_one(one, keep_days, max_kept, min_kept);
     end loop;
   end
   $$;
 comment on function holdfast.schedule_sweep(integer, integer, integer) is
-  'Removes ticks and gaps that are older than keep_days or not among their schedule''s latest max_kept rows, but never the latest min_kept rows. Also removes rules that ended before the oldest kept row. Removes a bounded number of rows per call.';
+  'Removes old ticks, gaps and rules of all schedules in code. See schedule_sweep_one().';
 
 create or replace function holdfast.schedule_unaccounted(of_schedule bigint, ticks timestamptz[]) returns setof timestamptz
   language sql stable
@@ -876,6 +917,7 @@ create or replace function holdfast.schedules_largest_numbers() returns table (s
       cross join lateral (
         select fence, session from holdfast.tick where tick.schedule = schedule.key order by at desc limit 10
       ) as recent
+      where schedule.job_head is null
     )
     select 'holdfast.fence'::regclass, max(fence) from latest
     union all
@@ -886,3 +928,538 @@ create or replace function holdfast.schedules_largest_numbers() returns table (s
   $$;
 comment on function holdfast.schedules_largest_numbers() is
   'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';
+
+-- Schedules from data.
+
+create or replace function holdfast.schedule_store(asked json) returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one record;
+    s holdfast.schedule;
+    id bigint;
+    outcomes text[] := '{}';
+    is_new_rule boolean;
+    is_unplanned boolean;
+  begin
+    perform holdfast.flush_leases();
+    for one in
+      select *
+      from json_to_recordset(asked) as a (
+        place integer, key bigint, namespace text, name text, rule text, head json, input json, overlap text, missed text, catch_up integer
+      )
+      order by key, place
+    loop
+      id := holdfast.schedule_resolve(one.key);
+      loop
+        insert into holdfast.schedule (
+          key, namespace, name, rule, overlap, missed, catch_up, reruns, job_head, job_input, changed_at
+        )
+        values (
+          -- A JSON null is read as an SQL null.
+          id, one.namespace, one.name, one.rule, one.overlap, one.missed, one.catch_up, true, one.head, coalesce(one.input, 'null'),
+          clock_timestamp()
+        )
+        on conflict on constraint schedule_pkey do nothing;
+        if found then
+          outcomes[one.place] := 'created';
+          exit;
+        end if;
+        select * into s from holdfast.schedule where schedule.key = id for update;
+        -- Another transaction may have removed the schedule since the insert.
+        continue when not found;
+        if s.job_head is null then
+          outcomes[one.place] := 'in code';
+          exit;
+        end if;
+        is_new_rule := one.rule <> coalesce(s.next_rule, s.rule);
+        if not is_new_rule
+          and s.job_head::text = one.head::text
+          and s.job_input::text = coalesce(one.input::text, 'null')
+          and (s.overlap, s.missed, s.catch_up) = (one.overlap, one.missed, one.catch_up)
+        then
+          outcomes[one.place] := 'unchanged';
+          exit;
+        end if;
+        is_unplanned := s.changed_at is not null and s.next_rule is null;
+        update holdfast.schedule
+        set job_head = one.head,
+            job_input = coalesce(one.input, 'null'),
+            overlap = one.overlap,
+            missed = one.missed,
+            catch_up = one.catch_up,
+            rule = case when is_unplanned then one.rule else s.rule end,
+            next_rule = case when not is_unplanned and one.rule <> s.rule then one.rule end,
+            changed_at = case
+              when is_unplanned or not is_new_rule then s.changed_at
+              when one.rule <> s.rule then clock_timestamp()
+            end
+        where schedule.key = id;
+        outcomes[one.place] := 'changed';
+        exit;
+      end loop;
+    end loop;
+    perform pg_notify(
+      holdfast.notification_channel(),
+      'schedule-stored ' || holdfast.lock_key(a.namespace, 'schedules')
+    )
+    from (select distinct namespace from json_to_recordset(asked) as a (namespace text)) as a
+    where outcomes && array['created', 'changed'];
+    return array_to_string(outcomes, ',');
+  end
+  $$;
+comment on function holdfast.schedule_store(json) is
+  'Creates or changes stored schedules: [{"place": 1, "key": …, "namespace": …, "name": …, "rule": …, "head": …, "input": …, "overlap": …, "missed": …, "catch_up": …}]. Returns for each place: created, changed, unchanged or in code. A new rule applies from now on. An instance computes its first tick, because only TypeScript evaluates rules. An unchanged rule keeps next_at.';
+
+create or replace function holdfast.schedule_drop(of_schedule bigint) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    delete from holdfast.schedule where key = of_schedule and job_head is not null;
+    if not found then
+      return false;
+    end if;
+    delete from holdfast.tick where schedule = of_schedule;
+    delete from holdfast.gap where schedule = of_schedule;
+    delete from holdfast.schedule_rule where schedule = of_schedule;
+    delete from holdfast.schedule_name where schedule = of_schedule;
+    return true;
+  end
+  $$;
+comment on function holdfast.schedule_drop(bigint) is
+  'Removes a stored schedule and its history. Jobs that it has enqueued remain. Returns false if there is no such stored schedule.';
+
+create or replace function holdfast.schedule_upsert(
+  name text,
+  queue text,
+  kind text,
+  payload anycompatible,
+  cron text default null,
+  every interval default null,
+  timezone text default 'UTC',
+  overlap text default 'allow',
+  missed text default 'skip',
+  priority integer default 0,
+  namespace text default 'default'
+) returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    -- The cast throws if the text is not JSON.
+    input constant json := payload::text::json;
+    every_ms constant numeric := extract(epoch from every) * 1000;
+    queue_key bigint;
+    rule text;
+    outcome text;
+  begin
+    if coalesce(name, '') = '' or coalesce(queue, '') = '' or coalesce(kind, '') = '' or coalesce(namespace, '') = '' then
+      raise exception 'Expected a name, a queue, a kind and a namespace, got %, %, % and %',
+        coalesce(quote_literal(name), 'null'), coalesce(quote_literal(queue), 'null'), coalesce(quote_literal(kind), 'null'),
+        coalesce(quote_literal(namespace), 'null')
+        using errcode = '22023';
+    end if;
+    if input is null or octet_length(input::text) > 1000000 then
+      raise exception 'Expected a JSON payload of at most 1000000 bytes, got %', coalesce(octet_length(input::text)::text || ' bytes', 'null')
+        using errcode = '22023';
+    end if;
+    if (cron is null) = (every is null) then
+      raise exception 'Expected either cron or every, got %', case when cron is null then 'neither' else 'both' end
+        using errcode = '22023';
+    end if;
+    if priority is null or priority not between -5 and 5 then
+      raise exception 'Expected a priority from -5 to 5, got %', coalesce(priority::text, 'null')
+        using errcode = '22023';
+    end if;
+    if overlap is null or overlap not in ('skip', 'allow') or missed is null or missed not in ('skip', 'latest') then
+      raise exception 'Expected overlap to be skip or allow and missed to be skip or latest, got % and %',
+        coalesce(quote_literal(overlap), 'null'), coalesce(quote_literal(missed), 'null')
+        using errcode = '22023';
+    end if;
+    if every_ms < 1000 or every_ms > 365 * 86400000::bigint or every_ms <> trunc(every_ms) then
+      raise exception 'Expected every to be a whole number of milliseconds from 1 second to 365 days, got %', every
+        using errcode = '22023';
+    end if;
+    if cron !~ '^\s*(@[a-z]+|\S+(\s+\S+){4,5})\s*$' then
+      raise exception 'Expected cron to have five or six fields or to be a nickname such as @daily, got %', quote_literal(cron)
+        using errcode = '22023';
+    end if;
+    -- Throws if the time zone is unknown.
+    perform clock_timestamp() at time zone timezone;
+    rule := case
+      when every is not null then '{"every":' || every_ms::bigint || '}'
+      else '{"cron":' || to_json(cron) || ',"timezone":' || to_json(timezone) || '}'
+    end;
+    queue_key := holdfast.lock_key(namespace, 'queue/' || queue);
+    perform holdfast.job_record_queue(queue_key, namespace, queue);
+    outcome := holdfast.schedule_store(json_build_array(json_build_object(
+      'place', 1,
+      'key', holdfast.lock_key(namespace, 'schedule/' || name),
+      'namespace', namespace,
+      'name', name,
+      'rule', rule,
+      'head', ('{"queue":' || queue_key || ',"kind":' || to_json(kind) || ',"priority":' || priority || ',"max_crashes":3}')::json,
+      'input', input,
+      'overlap', overlap,
+      'missed', missed,
+      'catch_up', 0
+    )));
+    if outcome = 'in code' then
+      raise exception 'The schedule "%" is defined in code', name
+        using errcode = '22023', hint = 'Choose another name.';
+    end if;
+    return outcome;
+  end
+  $$;
+comment on function holdfast.schedule_upsert(text, text, text, anycompatible, text, interval, text, text, text, integer, text) is
+  'Creates or changes a stored schedule from SQL, in the current transaction: '
+  'select holdfast.schedule_upsert(''tenant:42:report'', ''default'', ''send-report'', ''{"tenant": 42}'', cron => ''0 8 * * *'', timezone => ''Europe/London''). '
+  'Returns created, changed or unchanged.';
+
+create or replace function holdfast.schedule_remove(name text, namespace text default 'default') returns boolean
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$ select holdfast.schedule_drop(holdfast.schedule_resolve(holdfast.lock_key(namespace, 'schedule/' || name))) $$;
+comment on function holdfast.schedule_remove(text, text) is
+  'Removes a stored schedule and its history, in the current transaction. Returns false if there is no such stored schedule.';
+
+create or replace function holdfast.schedule_enqueue(keys bigint[], ticks timestamptz[]) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    heads text;
+    inputs text;
+    metas text;
+    places integer[];
+    ids bigint[];
+  begin
+    with asked as materialized (
+      select
+        s.job_head::text as head, s.job_input, s.name, a.tick, a.place,
+        row_number() over (order by s.job_head::text, a.place) as number
+      from unnest(keys, ticks) with ordinality as a (key, tick, place)
+      join holdfast.schedule s on s.key = a.key
+    ),
+    head as (
+      select head, min(number) - 1 as after_input, max(number) as last_input
+      from asked
+      group by head
+    )
+    select
+      (
+        select '[' || string_agg(
+          left(head, -1) || ',"after_input":' || after_input || ',"last_input":' || last_input || '}', ',' order by after_input
+        ) || ']'
+        from head
+      ),
+      '[' || string_agg(job_input::text, ',' order by number) || ']',
+      '[' || string_agg(json_build_object(
+        'schedule', name,
+        'tick', to_char(tick at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+      )::text, ',' order by number) || ']',
+      array_agg(number::integer order by place)
+    into heads, inputs, metas, places
+    from asked;
+    select e.ids into ids from holdfast.job_enqueue(heads::json, inputs::json, false, null, metas::json) as e;
+    return array(select ids[number] from unnest(places) with ordinality as p (number, place) order by place);
+  end
+  $$;
+comment on function holdfast.schedule_enqueue(bigint[], timestamptz[]) is
+  'Enqueues one job for each given tick of a stored schedule. The caller holds the locks on the schedules'' rows. Returns the ids in the order of the keys.';
+
+create or replace function holdfast.schedule_enqueue_waiting(of_schedules bigint[], member text) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    keys bigint[];
+    ticks timestamptz[];
+    extras boolean[];
+    ids bigint[];
+  begin
+    select array_agg(t.schedule order by t.schedule, t.at), array_agg(t.at order by t.schedule, t.at), array_agg(t.extra order by t.schedule, t.at)
+    into keys, ticks, extras
+    from holdfast.tick t
+    where t.schedule = any(of_schedules)
+      and t.state = 'waiting';
+    if keys is null then
+      return;
+    end if;
+    ids := holdfast.schedule_enqueue(keys, ticks);
+    update holdfast.tick
+    set state = 'done',
+        instance = member,
+        attempt = 1,
+        started_at = clock_timestamp(),
+        ended_at = clock_timestamp(),
+        job = a.job
+    from unnest(keys, ticks, extras, ids) as a (key, at, extra, job)
+    where tick.schedule = a.key
+      and tick.at = a.at
+      and tick.extra = a.extra;
+    update holdfast.schedule
+    set last_job = a.job
+    from (select key, max(job) as job from unnest(keys, ids) as a (key, job) group by key) as a
+    where schedule.key = a.key;
+  end
+  $$;
+comment on function holdfast.schedule_enqueue_waiting(bigint[], text) is
+  'Enqueues the jobs of the waiting ticks of stored schedules, in the transaction that settled the ticks. The caller holds the locks on the schedules'' rows.';
+
+create or replace function holdfast.schedule_settle_stored(plans json, member text) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one record;
+    now_is constant timestamptz := clock_timestamp();
+    keys bigint[];
+    ticks timestamptz[];
+    next_ticks timestamptz[];
+    ids bigint[];
+    others json;
+    settled bigint[] := '{}';
+    live_jobs bigint[];
+  begin
+    select array_agg(f.id)
+    into live_jobs
+    from holdfast.job_find(array(
+      select s.last_job
+      from json_to_recordset(plans) as p (id bigint)
+      join holdfast.schedule s on s.key = p.id
+      where s.overlap = 'skip'
+        and s.last_job is not null
+    )) as f
+    where f.state in ('waiting', 'ready', 'running');
+    with p as materialized (
+      select *
+      from json_to_recordset(plans) as p (
+        id bigint, rule text, next_at timestamptz, older json, ticks timestamptz[], is_over boolean, changed_at timestamptz,
+        new_rule text, first timestamptz
+      )
+    ),
+    locked as materialized (
+      select
+        s.key, p.older, p.ticks, p.is_over, p.changed_at, p.first,
+        p.changed_at is null
+          and p.older is null
+          and s.paused_at is null
+          and p.ticks[1] <= now_is
+          and (p.ticks[2] > now_is or (p.is_over and cardinality(p.ticks) = 1))
+          and (p.ticks[1] > now_is - interval '1 minute' or s.missed <> 'skip')
+          and (s.overlap = 'allow' or s.last_job is null or not s.last_job = any(coalesce(live_jobs, '{}'))) as is_simple
+      from p
+      join holdfast.schedule s on s.key = p.id
+      where s.job_head is not null
+        and p.rule = coalesce(s.override, s.rule)
+        and p.new_rule = coalesce(s.override, s.next_rule, s.rule)
+        and s.next_at is not distinct from p.next_at
+        and s.changed_at is not distinct from p.changed_at
+      order by s.key
+      for update of s skip locked
+    )
+    select
+      array_agg(l.key) filter (where is_simple),
+      array_agg(l.ticks[1]) filter (where is_simple),
+      array_agg(l.ticks[2]) filter (where is_simple),
+      json_agg(l) filter (where not is_simple)
+    into keys, ticks, next_ticks, others
+    from locked l;
+    -- Most due ticks are current and alone. One statement per table handles all of them.
+    if keys is not null then
+      ids := holdfast.schedule_enqueue(keys, ticks);
+      insert into holdfast.tick (schedule, at, state, instance, attempt, started_at, ended_at, job)
+      select key, at, 'done', member, 1, clock_timestamp(), clock_timestamp(), job
+      from unnest(keys, ticks, ids) as a (key, at, job);
+      update holdfast.schedule
+      set next_at = a.next_at,
+          settled_at = a.at,
+          last_job = a.job,
+          last_instance = member
+      from unnest(keys, ticks, next_ticks, ids) as a (key, at, next_at, job)
+      where schedule.key = a.key;
+    end if;
+    -- New schedules have no ticks to settle. Thousands of them may be created at the same time.
+    with planned as (
+      update holdfast.schedule s
+      set rule = coalesce(s.next_rule, s.rule),
+          next_rule = null,
+          changed_at = null,
+          next_at = o.first,
+          settled_at = null
+      from json_to_recordset(others) as o (key bigint, ticks timestamptz[], changed_at timestamptz, first timestamptz)
+      where s.key = o.key
+        and o.ticks is null
+        and o.changed_at is not null
+        and s.override is null
+      returning s.key, o.changed_at, s.rule
+    )
+    insert into holdfast.schedule_rule
+    select key, changed_at, rule from planned
+    on conflict on constraint schedule_rule_pkey do nothing;
+    for one in
+      select *
+      from json_to_recordset(others) as o (
+        key bigint, older json, ticks timestamptz[], is_over boolean, changed_at timestamptz, first timestamptz
+      )
+      where o.ticks is not null
+        or exists (select from holdfast.schedule s where s.key = o.key and s.override is not null)
+    loop
+      if one.ticks is not null then
+        continue when not holdfast.schedule_settle(
+          one.key, one.older, one.ticks, one.is_over, coalesce(one.changed_at, now_is)
+        );
+      end if;
+      if one.changed_at is not null then
+        update holdfast.schedule
+        set rule = coalesce(next_rule, rule),
+            next_rule = null,
+            changed_at = null,
+            -- The rule in force does not change while an override exists.
+            next_at = case when override is null or next_at is null then one.first else next_at end,
+            settled_at = case when override is null or next_at is null then null else settled_at end
+        where key = one.key;
+        insert into holdfast.schedule_rule
+        select key, one.changed_at, rule
+        from holdfast.schedule
+        where key = one.key
+          and override is null
+        on conflict on constraint schedule_rule_pkey do nothing;
+      end if;
+      settled := settled || one.key;
+    end loop;
+    perform holdfast.schedule_enqueue_waiting(settled, member);
+  end
+  $$;
+comment on function holdfast.schedule_settle_stored(json, text) is
+  'Settles due ticks of stored schedules and enqueues their jobs, each only if the rule and next_at still match: [{"id": key, "rule": …, "next_at": …, "older": …, "ticks": …, "is_over": …, "changed_at": …, "new_rule": …, "first": …}]. With changed_at, settles the ticks before this time, and then puts the new rule into force. Skips locked schedules.';
+
+create or replace function holdfast.schedule_stored_due_ms(space text) returns float8
+  language plpgsql stable
+  set search_path = pg_catalog, pg_temp
+  -- This function is part of the heartbeat, which must not wait for a table lock.
+  set lock_timeout = '200ms'
+  as $$
+  begin
+    if exists (select from holdfast.schedule where namespace = space and changed_at is not null) then
+      return 0;
+    end if;
+    return (
+      select greatest(0, extract(epoch from next_at - clock_timestamp()) * 1000)
+      from holdfast.schedule
+      where namespace = space
+        and job_head is not null
+        and paused_at is null
+        and changed_at is null
+        and next_at is not null
+      order by next_at
+      limit 1
+    );
+  end
+  $$;
+comment on function holdfast.schedule_stored_due_ms(text) is
+  'Returns the time in ms until a namespace''s stored schedules need an instance. Null if they never do.';
+
+create or replace function holdfast.schedule_tick_stored(space text, member text, plans json, max_count integer, unreadable bigint[])
+  returns json
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now_is timestamptz;
+    due json;
+  begin
+    -- The commit must reach the disk before the instance counts on it.
+    perform holdfast.flush_leases();
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('stored schedules'), hashtext(space)) then
+      return json_build_object('state', 'standby', 'wait_ms', 200);
+    end if;
+    insert into holdfast.schedule_ticker as known
+    values (space, member, clock_timestamp() + interval '1 second')
+    on conflict on constraint schedule_ticker_pkey do update
+    set instance = excluded.instance, until = excluded.until
+    where known.instance = excluded.instance
+      or known.until < clock_timestamp();
+    if not found then
+      return json_build_object(
+        'state', 'standby',
+        'wait_ms', (
+          select greatest(0, extract(epoch from until - clock_timestamp()) * 1000)
+          from holdfast.schedule_ticker
+          where namespace = space
+        )
+      );
+    end if;
+    if json_array_length(plans) > 0 then
+      perform holdfast.schedule_settle_stored(plans, member);
+    end if;
+    now_is := clock_timestamp();
+    with next as (
+      (
+        select *
+        from holdfast.schedule
+        where namespace = space
+          and job_head is not null
+          and paused_at is null
+          and changed_at is null
+          and next_at <= now_is
+          and not key = any(unreadable)
+        order by next_at
+        limit max_count
+      )
+      union all
+      (
+        select *
+        from holdfast.schedule
+        where namespace = space
+          and changed_at is not null
+          and not key = any(unreadable)
+        order by changed_at
+        limit max_count
+      )
+    )
+    select json_agg(json_build_array(
+      key::text,
+      coalesce(override, rule),
+      (extract(epoch from next_at) * 1000)::bigint,
+      catch_up,
+      changed_at::text,
+      floor(extract(epoch from changed_at) * 1000)::bigint,
+      coalesce(override, next_rule, rule)
+    ))
+    into due
+    from next;
+    return json_build_object(
+      'state', 'ticked',
+      'now', extract(epoch from now_is) * 1000,
+      'due', coalesce(due, '[]'),
+      'wait_ms', case when due is null then holdfast.schedule_stored_due_ms(space) else 0 end
+    );
+  end
+  $$;
+comment on function holdfast.schedule_tick_stored(text, text, json, integer, bigint[]) is
+  'Settles the planned ticks of a namespace''s stored schedules, and returns the next schedules to plan: [[key, rule in force, next tick, maximum number of missed ticks to catch up, time of a change, the same in ms, new rule]]. Only one instance at a time gets schedules. The others are on standby.';
+
+create or replace function holdfast.schedule_sweep_stored(after_key bigint, max_count integer, keep_days integer, max_kept integer, min_kept integer)
+  returns bigint
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one bigint;
+    last_key bigint;
+    n integer := 0;
+  begin
+    for one in select key from holdfast.schedule where key > after_key and job_head is not null order by key limit max_count loop
+      perform holdfast.schedule_sweep_one(one, keep_days, max_kept, min_kept);
+      last_key := one;
+      n := n + 1;
+    end loop;
+    return case when n = max_count then last_key end;
+  end
+  $$;
+comment on function holdfast.schedule_sweep_stored(bigint, integer, integer, integer, integer) is
+  'Removes old ticks, gaps and rules of at most max_count stored schedules after a key. See schedule_sweep_one(). Returns the last key, or null at the end.';

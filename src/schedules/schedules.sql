@@ -86,8 +86,30 @@ select holdfast.schedule_request_run(holdfast.schedule_resolve($1::bigint)) as a
 -- Removes old ticks, gaps and rules. See schedule_sweep.
 select holdfast.schedule_sweep($1::integer, $2::integer, $3::integer)
 
+-- name: store
+-- Creates or changes stored schedules. See schedule_store.
+select holdfast.schedule_store($1::text::json) as outcomes
+
+-- name: drop
+-- Removes a stored schedule. See schedule_drop.
+select holdfast.schedule_drop(holdfast.schedule_resolve($1::bigint)) as is_removed
+
+-- name: tick_stored
+-- Settles due ticks of stored schedules. See schedule_tick_stored.
+select holdfast.schedule_tick_stored($1, $2, $3::text::json, $4::integer, $5::text::bigint[])::text as answer
+
+-- name: look_stored
+-- Returns when the stored schedules of a namespace need an instance. Part of the heartbeat. See schedule_stored_due_ms.
+select coalesce(holdfast.schedule_stored_due_ms($1::text)::text, 'null')
+where $1::text is not null
+
+-- name: sweep_stored
+-- Removes old ticks, gaps and rules of some stored schedules. See schedule_sweep_stored.
+select holdfast.schedule_sweep_stored($1::bigint, $2::integer, $3::integer, $4::integer, $5::integer)::text as last_key
+
 -- name: find
--- Returns the schedule to which the key $1 of a name refers. If $1 is null, returns all schedules in the namespace $2.
+-- Returns the schedule to which the key $1 of a name refers. If $1 is null, returns the schedules in the namespace $2 whose names
+-- contain the text $3 (or null) and follow the name $4 (or null), at most $5 of them. Uses schedule_pkey or schedule_named.
 select
   s.key::text as key,
   s.name,
@@ -95,6 +117,9 @@ select
   s.override,
   s.paused_at,
   s.catch_up,
+  s.job_head ->> 'kind' as job_kind,
+  (select queue.name from holdfast.queue where queue.key = (s.job_head ->> 'queue')::bigint) as job_queue,
+  s.job_input::text as job_input,
   (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
   present.members,
@@ -116,9 +141,15 @@ cross join lateral (
   from member
   where holdfast.is_present(session)
 ) as present
-where s.key = holdfast.schedule_resolve($1::bigint)
-  or ($1::bigint is null and s.namespace = $2)
+where case
+    when $1::bigint is null then
+      s.namespace = $2
+      and ($3::text is null or strpos(lower(s.name), lower($3)) > 0)
+      and ($4::text is null or s.name > $4)
+    else s.key = holdfast.schedule_resolve($1::bigint)
+  end
 order by s.name
+limit $5::integer
 
 -- name: names
 -- Names of schedules in the namespace $1, to suggest a similar name.
@@ -130,7 +161,7 @@ limit 1000
 
 -- name: runs
 -- Returns a schedule's runs and gaps ($2 at most), latest first. Returns only the gaps if $3 is true.
-select at, state, extra, instance, instance_name, attempt, started_at, ended_at, error::text as error, log, last_at, ticks, reason
+select at, state, extra, instance, instance_name, attempt, started_at, ended_at, error::text as error, job, log, last_at, ticks, reason
 from (
   select
     at,
@@ -138,7 +169,7 @@ from (
     case when state = 'running' and not holdfast.is_present(session) then 'lost' else state end as state,
     extra, instance,
     (select name from holdfast.instance_name where instance_name.id = latest_ticks.instance) as instance_name,
-    attempt, started_at, ended_at, error,
+    attempt, started_at, ended_at, error, job,
     (
       select array_to_json(lines)::text
       from holdfast.tick_log l
@@ -156,7 +187,7 @@ from (
     limit $2
   ) as latest_ticks
   union all
-  select first_at, null, null, null, null, null, null, null, null, null, last_at, ticks, reason
+  select first_at, null, null, null, null, null, null, null, null, null, null, last_at, ticks, reason
   from (
     select *
     from holdfast.gap

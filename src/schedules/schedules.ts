@@ -12,6 +12,7 @@ import {
   readOptions,
   resultWithin,
   type TracerSlot,
+  text,
   UsageError,
   wholeNumber,
 } from '../base/index.js'
@@ -44,6 +45,8 @@ import {
   statusOf,
 } from './status.js'
 import { ScheduleStore } from './store.js'
+import { type StoredScheduleOptions, StoredSchedules, type UpsertOutcome } from './stored.js'
+import { StoredTicker } from './stored-ticker.js'
 
 export interface SchedulesOptions {
   readonly database: Database
@@ -76,6 +79,17 @@ export interface Schedule extends AsyncDisposable {
   close(options?: { within?: Duration | undefined }): Promise<void>
 }
 
+export interface ScheduleListOptions {
+  /** Text that the names contain, regardless of upper and lower case. */
+  search?: string | undefined
+  /** Returns only schedules whose names follow this name. Pass the last name of a page to get the next page. */
+  after?: string | undefined
+  /** Maximum number of schedules, from 1 to 10,000. The default is 1,000. */
+  limit?: number | undefined
+}
+
+const listRules = { search: text, after: text, limit: wholeNumber(1, 10_000) }
+
 /**
  * Distributed cron. Exactly one of the instances that add a schedule runs each tick.
  *
@@ -89,6 +103,8 @@ export class Schedules {
   readonly #store: ScheduleStore
   readonly #loop: ScheduleLoop
   readonly #changes: Changes
+  readonly #stored: StoredSchedules
+  readonly #ticker: StoredTicker
   readonly #definitions = new Map<string, Definition>()
   readonly #draining = new AbortController()
   readonly #calls = new Calls()
@@ -96,7 +112,7 @@ export class Schedules {
   /** @internal */
   constructor(options: SchedulesOptions) {
     this.#options = options
-    const { presence, attempts, namespace, events, tracing, middleware } = options
+    const { presence, attempts, namespace, events, tracing, middleware, jobs } = options
     const store = new ScheduleStore(options)
     const rules = new Rules()
     this.#store = store
@@ -118,6 +134,8 @@ export class Schedules {
       rules,
       adopt: (key, definition) => this.#changes.make(key, definition.name, { what: 'rule', definition }),
     })
+    this.#stored = new StoredSchedules({ store, namespace, jobs })
+    this.#ticker = new StoredTicker({ store, presence, namespace, events, rules, jobs })
   }
 
   /**
@@ -183,6 +201,43 @@ export class Schedules {
   }
 
   /**
+   * Creates or changes a schedule that is stored in the database, such as one schedule per customer. Each tick enqueues exactly one
+   * job. The instances that run job workers settle the ticks, so no instance needs the schedule in its code. A new rule applies from
+   * now on. An unchanged rule keeps its next tick. Returns whether the schedule was created, changed or already the same.
+   *
+   * @example
+   * await holdfast.schedules.upsert('tenant:42:report', { cron: '0 8 * * *', timezone: 'Europe/London', job: sendReport, input: { tenant: 42 } })
+   */
+  upsert<Input>(name: string, options: StoredScheduleOptions<Input>): Promise<UpsertOutcome> {
+    return this.#calls.run(
+      'schedules.upsert',
+      () => name,
+      async () => {
+        this.#keyOf(name)
+        return this.#calls.write(() => this.#stored.upsert(name, options))
+      },
+    )
+  }
+
+  /**
+   * Removes a stored schedule and its history. It never ticks again. Jobs that it has already enqueued remain. Returns false if there is
+   * no stored schedule with this name.
+   *
+   * @example
+   * await holdfast.schedules.remove('tenant:42:report')
+   */
+  remove(name: string): Promise<boolean> {
+    return this.#calls.run(
+      'schedules.remove',
+      () => name,
+      async () => {
+        this.#keyOf(name)
+        return this.#calls.write(() => this.#stored.remove(name))
+      },
+    )
+  }
+
+  /**
    * Pauses a schedule until it is resumed. No tick starts during the pause, even after a deployment. Runs that have
    * already started continue.
    *
@@ -233,7 +288,7 @@ export class Schedules {
         this.#loop.pollSoon()
         return new Date(row!.at)
       }
-      if ((await this.#find(key)).length === 0) throw await this.#unknown(name)
+      if ((await this.#store.find(key, this.#options.namespace)).length === 0) throw await this.#unknown(name)
       return null
     })
   }
@@ -247,20 +302,24 @@ export class Schedules {
   async find(name: string): Promise<ScheduleStatus | null> {
     const key = this.#keyOf(name)
     await this.#declared(name)
-    const [row] = await this.#find(key)
+    const [row] = await this.#store.find(key, this.#options.namespace)
     return row ? statusOf(row) : null
   }
 
   /**
-   * Returns all schedules in the namespace, sorted by name.
+   * Returns the schedules in the namespace, sorted by name: at most `limit` schedules (default 1,000) whose names contain `search` and
+   * follow the name `after`.
    *
    * @example
-   * for (const { name, nextAt } of await holdfast.schedules.list()) console.log(name, nextAt)
+   * for (const { name, nextAt } of await holdfast.schedules.list({ search: 'tenant:42:' })) console.log(name, nextAt)
    */
-  async list(): Promise<ScheduleStatus[]> {
+  async list(options?: ScheduleListOptions): Promise<ScheduleStatus[]> {
     this.#calls.throwIfClosed()
+    const { search, after, limit = 1_000 } = readOptions('schedules.list', options, listRules)
     await Promise.all([...this.#definitions.keys()].map((name) => this.#declared(name)))
-    return (await this.#find(null)).map(statusOf)
+    const { namespace } = this.#options
+    const values = [null, namespace, search ?? null, after ?? null, limit]
+    return (await this.#store.read<ScheduleRow>('find', values)).map(statusOf)
   }
 
   /**
@@ -292,21 +351,28 @@ export class Schedules {
   /** @internal */
   onNotification(what: string, detail: string): void {
     if (what === 'schedule-changed') this.#loop.refresh(detail)
+    else if (what === 'schedule-stored') this.#ticker.onChanged(detail)
     else if (what === 'schedule-run-requested') this.#loop.pollSoon()
     else if (what === 'schedule-stop-requested' && detail === String(this.#options.presence.epoch?.number)) {
       this.#loop.pollSoon()
     }
   }
 
+  /** @internal Starts to settle the ticks of stored schedules, because this instance has got a job worker. */
+  onWorker(): void {
+    this.#ticker.start()
+  }
+
   /** @internal Reasons why this instance's schedules are not ticking. */
   troubles(): HealthReason[] {
-    const { trouble } = this.#loop
-    return trouble ? [trouble] : []
+    const troubles = [this.#loop.trouble, this.#ticker.trouble]
+    return troubles.filter((trouble) => trouble !== undefined)
   }
 
   /** @internal Closes all schedules in this instance. */
   async drain(withinMs: number): Promise<void> {
     this.#draining.abort(new DrainingError('instance'))
+    this.#ticker.drain()
     const definitions = [...this.#definitions.values()]
     await Promise.all(definitions.map((definition) => this.#loop.remove(definition, withinMs)))
   }
@@ -319,11 +385,8 @@ export class Schedules {
   /** @internal */
   async close(): Promise<void> {
     this.#calls.close()
+    await this.#ticker.close()
     await this.#loop.close(defaultTimes.drainWithinMs)
-  }
-
-  #find(key: string | null): Promise<ScheduleRow[]> {
-    return this.#store.read<ScheduleRow>('find', [key, this.#options.namespace])
   }
 
   #keyOf(name: string): string {

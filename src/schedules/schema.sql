@@ -12,7 +12,12 @@ create table holdfast.schedule (
   missed text not null,
   catch_up integer not null,
   reruns boolean not null,
-  last_instance text
+  last_instance text,
+  job_head json,
+  job_input json,
+  last_job bigint,
+  next_rule text,
+  changed_at timestamptz
 ) with (fillfactor = 50);
 comment on table holdfast.schedule is
   'Schedules. A statement that changes a row, or starts a run, locks the row.';
@@ -28,7 +33,15 @@ comment on column holdfast.schedule.missed is 'Handling of missed ticks: skip, l
 comment on column holdfast.schedule.catch_up is 'Maximum number of missed ticks that are caught up. Used only if missed is all.';
 comment on column holdfast.schedule.reruns is 'Whether a tick runs again after its instance dies.';
 comment on column holdfast.schedule.last_instance is 'Instance that started the last run.';
-create index schedule_next_at on holdfast.schedule (next_at);
+comment on column holdfast.schedule.job_head is 'Queue, kind and priority of the job that each tick of a stored schedule enqueues. Null if the schedule is in code.';
+comment on column holdfast.schedule.job_input is 'Input of this job.';
+comment on column holdfast.schedule.last_job is 'Job of the last tick of a stored schedule.';
+comment on column holdfast.schedule.next_rule is 'Rule that an upsert has set and that is not in force yet.';
+comment on column holdfast.schedule.changed_at is 'Time from which next_rule (or the rule of a new stored schedule) applies. Null when an instance has computed its first tick.';
+create index schedule_next_at on holdfast.schedule (next_at) where job_head is null;
+create index schedule_stored_due on holdfast.schedule (namespace, next_at)
+where job_head is not null and paused_at is null and changed_at is null;
+create index schedule_stored_changed on holdfast.schedule (namespace, changed_at) where changed_at is not null;
 create index schedule_named on holdfast.schedule (namespace, name);
 
 create table holdfast.schedule_name (
@@ -83,6 +96,7 @@ create table holdfast.tick (
   ended_at timestamptz,
   stopping text,
   error json,
+  job bigint,
   primary key (schedule, at, extra)
 ) with (fillfactor = 80);
 comment on table holdfast.tick is 'Runs of ticks: one row per tick that is running, has run or is waiting to run.';
@@ -98,6 +112,7 @@ comment on column holdfast.tick.crashes is 'Number of instances that died during
 comment on column holdfast.tick.settled_at is 'Time when the tick was settled and its run was added.';
 comment on column holdfast.tick.stopping is 'Reason to stop the run. Null if the run should continue.';
 comment on column holdfast.tick.error is 'Error that ended the run: name, message and code.';
+comment on column holdfast.tick.job is 'Job that the tick of a stored schedule enqueued. Null if the schedule is in code.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
 create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
 create index tick_not_done on holdfast.tick (schedule, at) where state in ('failed', 'broken', 'cancelled');
@@ -128,3 +143,12 @@ comment on column holdfast.gap.first_at is 'First tick of the gap.';
 comment on column holdfast.gap.last_at is 'Last tick of the gap.';
 comment on column holdfast.gap.ticks is 'Number of ticks.';
 comment on column holdfast.gap.reason is 'paused: an operator paused the schedule. overlap: an earlier run existed. missed: no instance started the tick in time. no instance: the schedule had no member. limit: more ticks were missed than catch_up allows.';
+
+create table holdfast.schedule_ticker (
+  namespace text primary key,
+  instance text not null,
+  until timestamptz not null
+);
+comment on table holdfast.schedule_ticker is
+  'Instance that currently settles the ticks of a namespace''s stored schedules. The row only saves work: the lock on a schedule''s row and the comparison of its next_at settle each tick once.';
+comment on column holdfast.schedule_ticker.until is 'Time after which another instance may take the row over.';

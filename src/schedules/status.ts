@@ -5,19 +5,24 @@ import { readScheduleRule, type ScheduleRule } from '../cron/index.js'
 export interface ScheduleStatus {
   /** Name of the schedule. */
   readonly name: string
-  /** Rule in force: the operator's rule if there is one, otherwise the rule in the code. */
+  /** Rule in force: the operator's rule if there is one, otherwise `codeRule`. */
   readonly rule: ScheduleRule
-  /** Rule in the code. */
+  /** Rule in the code, or the rule that the last `upsert` set. */
   readonly codeRule: ScheduleRule
   /** Rule that an operator has set. Undefined if the rule is not overridden. */
   readonly override: ScheduleRule | undefined
   /** Time when the schedule was paused. Undefined if the schedule is not paused. */
   readonly pausedAt: Date | undefined
-  /** Time of the next tick. Undefined if the rule has no more ticks or the schedule is paused. */
+  /**
+   * Time of the next tick. Undefined if the rule has no more ticks or the schedule is paused. Also undefined for a moment after
+   * `upsert` has created a schedule, until an instance has computed its first tick.
+   */
   readonly nextAt: Date | undefined
+  /** Job that each tick of a stored schedule enqueues. Undefined if the schedule is in code. */
+  readonly job: { readonly queue: string; readonly kind: string; readonly input: unknown } | undefined
   /**
    * Live instances that have the schedule in their code, each with its rule. If the list is empty, no instance runs the
-   * schedule.
+   * schedule, unless it is a stored schedule.
    */
   readonly members: readonly {
     /** ID of the instance. */
@@ -56,6 +61,8 @@ export interface PastRun {
   readonly error: RecordedError | undefined
   /** The last 100 lines that the handler logged. */
   readonly log: readonly LogLine[]
+  /** Job that the tick of a stored schedule enqueued. */
+  readonly job: number | undefined
 }
 
 /** Consecutive ticks that have no run for the same reason. */
@@ -79,6 +86,9 @@ export interface ScheduleRow {
   readonly override: string | null
   readonly paused_at: Date | null
   readonly catch_up: number
+  readonly job_kind: string | null
+  readonly job_queue: string | null
+  readonly job_input: string | null
   readonly next_ms: number | null
   readonly now_ms: number
   readonly members: string | null
@@ -101,6 +111,7 @@ export interface PastRow {
   readonly started_at: Date | null
   readonly ended_at: Date | null
   readonly error: string | null
+  readonly job: string | null
   readonly log: string | null
   readonly last_at: Date
   readonly ticks: string
@@ -116,6 +127,10 @@ export function statusOf(row: ScheduleRow): ScheduleStatus {
     override: row.override === null ? undefined : readScheduleRule(row.override),
     pausedAt: row.paused_at ?? undefined,
     nextAt: row.next_ms === null || row.paused_at !== null ? undefined : new Date(row.next_ms),
+    job:
+      row.job_kind === null
+        ? undefined
+        : { queue: row.job_queue ?? '?', kind: row.job_kind, input: JSON.parse(row.job_input!) },
     members: members.map(({ instance, instanceName, rule }) => ({
       instance,
       instanceName: instanceName ?? undefined,
@@ -139,6 +154,7 @@ export function pastOf(row: PastRow): PastRun | PastGap {
     startedAt: row.started_at ?? undefined,
     endedAt: row.ended_at ?? undefined,
     error: row.error === null ? undefined : JSON.parse(row.error),
+    job: row.job === null ? undefined : Number(row.job),
     log: row.log === null ? [] : JSON.parse(row.log),
   }
 }

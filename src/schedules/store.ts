@@ -1,5 +1,6 @@
 import { type Database, type Executor, loadStatements, retryOnConflict, type Statement } from '../postgres/index.js'
 import { UnknownScheduleError } from './errors.js'
+import type { ScheduleRow } from './status.js'
 
 export interface ScheduleStoreOptions {
   readonly database: Database
@@ -21,6 +22,11 @@ type StatementName =
   | 'pause'
   | 'run'
   | 'sweep'
+  | 'store'
+  | 'drop'
+  | 'tick_stored'
+  | 'look_stored'
+  | 'sweep_stored'
   | 'find'
   | 'names'
   | 'runs'
@@ -68,6 +74,19 @@ export interface LookResult {
   readonly repairs: boolean
 }
 
+/** Stored schedule that needs a plan, as schedule_tick_stored returns it. */
+export type StoredState = readonly [
+  key: string,
+  /** Rule in force. */
+  rule: string,
+  nextMs: number | null,
+  catchUp: number,
+  /** Time from which the new rule applies, as the database wrote it. Null if the rule has not changed. */
+  changedAt: string | null,
+  changedMs: number | null,
+  newRule: string,
+]
+
 /** JSON responses of the SQL functions. */
 interface Responses {
   declare: {
@@ -80,6 +99,9 @@ interface Responses {
     | { state: 'in-grace' }
     | { state: 'claimed'; now: number; started: StartedRun[]; states: ScheduleState[] | null }
   end: { recorded: number[]; waits: string[] | null }
+  tick_stored:
+    | { state: 'standby'; wait_ms: number }
+    | { state: 'ticked'; now: number; due: StoredState[]; wait_ms: number | null }
 }
 
 /** Runs the statements in schedules.sql. */
@@ -106,6 +128,16 @@ export class ScheduleStore {
   /** Statement of the look. See `Presence.lookOnHeartbeat`. */
   get look(): Statement {
     return this.#sql.look
+  }
+
+  /** Statement of the look at stored schedules. */
+  get lookStored(): Statement {
+    return this.#sql.look_stored
+  }
+
+  /** Returns the schedule to which the key of a name refers, as a list with at most one row. */
+  find(key: string, namespace: string): Promise<ScheduleRow[]> {
+    return this.read<ScheduleRow>('find', [key, namespace, null, null, 1])
   }
 
   /** Returns the error for the name of a schedule that does not exist. */

@@ -37,6 +37,8 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   'queue resume': { args: ['never'], status: 3 },
   'schedule ls': { status: 0 },
   'schedule show': { args: ['never'], status: 3 },
+  'schedule set': { args: ['stored', 'mail', 'send', '--every', '1h'], status: 0 },
+  'schedule rm': { args: ['never'], status: 3 },
   'schedule run': { args: ['never'], status: 3 },
   'schedule pause': { args: ['never'], status: 3 },
   'schedule resume': { args: ['never'], status: 3 },

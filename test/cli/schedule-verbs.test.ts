@@ -71,6 +71,26 @@ test('schedule ls and schedule show print rules, members and unusual states', as
   expect(json).toMatchObject({ name: 'once', history: [{ kind: 'run', extra: true, state: 'done' }] })
 })
 
+test('schedule set creates a stored schedule, schedule ls finds it, and schedule rm removes it', async () => {
+  const set = (...more: string[]) =>
+    run(['schedule', 'set', 'tenant:42', 'mail', 'send', '{"tenant":42}', '--every', '1h', ...more], env)
+  expect(await set()).toMatchObject({ status: 0, stderr: 'The schedule "tenant:42" is created.\n' })
+  expect(fits('schedule-set', JSON.parse((await set('--json')).stdout))).toEqual({
+    schedule: 'tenant:42',
+    outcome: 'unchanged',
+  })
+  expect(await set('--overlap', 'queue')).toMatchObject({ status: 2 })
+  const { stdout } = await run(['schedule', 'ls', '--search', 'tenant', '--json'], env)
+  expect(fits('schedule-ls', JSON.parse(stdout))).toMatchObject([
+    { name: 'tenant:42', job: { queue: 'mail', kind: 'send', input: { tenant: 42 } } },
+  ])
+  const { stdout: removed } = await run(['schedule', 'rm', 'tenant:42', '--json'], env)
+  expect(fits('schedule-rm', JSON.parse(removed))).toEqual({ removed: 'tenant:42' })
+  expect(await run(['schedule', 'ls', '--search', 'tenant'], env)).toMatchObject({
+    stderr: 'There are no such schedules in this namespace.\n',
+  })
+})
+
 test('schedule ls, schedule show and top mark a rule that a newer version has written', async () => {
   add(holdfast, 'moons', { every: '7d' })
   await untilMember(holdfast, 'moons')

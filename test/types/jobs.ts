@@ -165,6 +165,15 @@ schedules.add('nightly', { every: '1d', job: mail, input: () => ({}) })
 schedules.add('nightly', { every: '1d', job: mail, input: () => wide })
 // @ts-expect-error: null
 schedules.add('nightly', { every: '1d', job: mail, input: () => null })
+schedules.upsert('tenant:1', { every: '1d', job: mail, input: { to: 'ada' } }) satisfies Promise<
+  'created' | 'changed' | 'unchanged'
+>
+// @ts-expect-error: the input of the job has another type
+schedules.upsert('tenant:1', { every: '1d', job: mail, input: { to: 1 } })
+// @ts-expect-error: a stored schedule has no functions
+schedules.upsert('tenant:1', { every: '1d', job: mail, input: () => ({ to: 'ada' }) })
+// @ts-expect-error: a stored schedule has no run that a later tick could replace
+schedules.upsert('tenant:1', { every: '1d', job: mail, input: { to: 'ada' }, overlap: 'replace' })
 // @ts-expect-error: the output of the schema is not its input
 defineSchedule('nightly', { every: '1d', job: parsed, input: (tick) => ({ to: 'ada', at: tick }) })
 // @ts-expect-error: the job has no input

@@ -80,8 +80,15 @@ export function Schedules() {
 }
 
 /** Unusual states, worded as in the output of `holdfast schedule ls`. */
-function statesOf({ pausedAt, members, overridden, running }: Schedule) {
-  return [running > 0 && 'running', pausedAt && 'paused', members === 0 && 'orphan', overridden && 'overridden']
+function statesOf({ pausedAt, members, overridden, running, stored }: Schedule) {
+  const isOrphan = members === 0 && !stored
+  return [
+    running > 0 && 'running',
+    pausedAt && 'paused',
+    isOrphan && 'orphan',
+    overridden && 'overridden',
+    stored && 'stored',
+  ]
 }
 
 /** A tick is overdue if no instance has claimed it within 5 seconds. */

@@ -4,7 +4,7 @@ export function addSchedule(program: CliCommand): void {
   const schedule = addNoun(
     program,
     'schedule',
-    "list, show, run, pause, resume and override schedules; list a rule's ticks",
+    "list, show, set, remove, run, pause, resume and override schedules; list a rule's ticks",
     [
       'holdfast schedule ls',
       'holdfast schedule pause invoices',
@@ -14,6 +14,9 @@ export function addSchedule(program: CliCommand): void {
   addVerb(schedule, 'ls', ['holdfast schedule ls', 'holdfast schedule ls --namespace billing --json'])
     .summary('list the schedules')
     .description("Lists a namespace's schedules with their rules, next ticks and numbers of instances.")
+    .envOption('--search <text>', 'list only schedules whose names contain this text')
+    .envOption('--limit <number>', 'maximum number of schedules (default: 1000)')
+    .envOption('--after <name>', 'list only schedules after this name, for the next page')
     .action(runs(async () => (await import('./ls.js')).scheduleLs))
 
   addVerb(schedule, 'show', [
@@ -27,6 +30,35 @@ export function addSchedule(program: CliCommand): void {
     .envOption('--skipped', 'list only the ticks that did not run, and why')
     .envOption('--limit <number>', 'maximum number of runs and gaps (default: 10)')
     .action(runs(async () => (await import('./show.js')).scheduleShow))
+
+  addVerb(schedule, 'set', [
+    `holdfast schedule set tenant:42:report reports send-report '{"tenant": 42}' --cron "0 8 * * *" --timezone Europe/London`,
+    'holdfast schedule set poll default poll-feeds --every 5m --overlap skip',
+  ])
+    .summary('create or change a stored schedule')
+    .description(
+      'Creates or changes a schedule that is stored in the database. Each tick enqueues a job. The input is JSON, or - to read JSON from stdin.',
+    )
+    .argument('<name>', 'the schedule')
+    .argument('<queue>', 'queue of the jobs')
+    .argument('<kind>', 'kind of the jobs, which is the name of their definition')
+    .argument('[json]', 'job input as JSON, or - to read stdin (default: null)')
+    .envOption('--cron <cron>', 'a cron expression, in quotes')
+    .envOption('--timezone <zone>', 'time zone of the cron expression (default: UTC)')
+    .envOption('--every <duration>', 'an interval instead of a cron expression')
+    .envOption(
+      '--overlap <policy>',
+      'while the job of an earlier tick has not ended: allow another job, or skip (default: allow)',
+    )
+    .envOption('--missed <policy>', 'ticks that were missed: skip, or enqueue a job for the latest (default: skip)')
+    .envOption('--priority <number>', 'priority of the jobs, from -5 to 5 (default: 0)')
+    .action(runs(async () => (await import('./set.js')).scheduleSet))
+
+  addVerb(schedule, 'rm', ['holdfast schedule rm tenant:42:report'])
+    .summary('remove a stored schedule')
+    .description('Removes a stored schedule and its history. Jobs that it has already enqueued remain.')
+    .argument('<name>', 'the schedule')
+    .action(runs(async () => (await import('./rm.js')).scheduleRm))
 
   addVerb(schedule, 'run', [
     'holdfast schedule run invoices',

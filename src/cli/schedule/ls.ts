@@ -7,9 +7,15 @@ import { type Column, printRows } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function scheduleLs(settings: Settings): Promise<void> {
-  const schedules = await withHoldfast(settings, ({ schedules }) => schedules.list())
+  const page = {
+    search: settings.text('search'),
+    after: settings.text('after'),
+    limit: settings.wholeNumber('limit', 1, 10_000),
+  }
+  const schedules = await withHoldfast(settings, ({ schedules }) => schedules.list(page))
   printRows<'schedule-ls'>(settings, schedules, columns)
-  if (schedules.length === 0) printMessage('There are no schedules in this namespace.')
+  const isFiltered = page.search !== undefined || page.after !== undefined
+  if (schedules.length === 0) printMessage(`There are no ${isFiltered ? 'such ' : ''}schedules in this namespace.`)
 }
 
 const columns: Column<ScheduleStatus>[] = [
@@ -23,13 +29,13 @@ const columns: Column<ScheduleStatus>[] = [
   {
     title: 'INSTANCES',
     value: ({ members }) => members.length,
-    colour: ({ members }) => (members.length === 0 ? 'red' : undefined),
+    colour: ({ members, job }) => (members.length === 0 && !job ? 'red' : undefined),
   },
   { title: 'STATE', value: stateText, colour: () => 'yellow' },
 ]
 
-function stateText({ pausedAt, members, override }: ScheduleStatus): string {
-  const unusual = { paused: pausedAt, orphan: members.length === 0, overridden: override }
+function stateText({ pausedAt, members, override, job }: ScheduleStatus): string {
+  const unusual = { stored: job, paused: pausedAt, orphan: members.length === 0 && !job, overridden: override }
   return Object.entries(unusual)
     .filter(([, is]) => is)
     .map(([word]) => word)

@@ -32,17 +32,17 @@ export async function scheduleDocument(
   return { ...status, history: await schedules.runs(name, { limit, skipped: isSkippedOnly }) }
 }
 
-function stateFacts({ pausedAt, members, override }: ScheduleStatus): Fact[] {
+function stateFacts({ pausedAt, members, override, job }: ScheduleStatus): Fact[] {
   const states = [
     pausedAt && 'paused: ticks will not run until the schedule is resumed',
-    members.length === 0 && 'orphan: no live instance defines this schedule in its code',
+    members.length === 0 && !job && 'orphan: no live instance defines this schedule in its code',
     override && 'overridden: an operator has replaced the rule in the code',
   ].filter((state) => typeof state === 'string')
   return (states.length > 0 ? states : ['active']).map((state) => ['state', state])
 }
 
 function factsOf(status: ScheduleStatus): Fact[] {
-  const { name, rule, codeRule, override, pausedAt, nextAt, members } = status
+  const { name, rule, codeRule, override, pausedAt, nextAt, members, job } = status
   return [
     ['name', name],
     ...stateFacts(status),
@@ -50,6 +50,7 @@ function factsOf(status: ScheduleStatus): Fact[] {
     ...(override ? [['rule in the code', describeRule(codeRule)] as const] : []),
     ...(pausedAt ? [['paused', pausedAt.toISOString()] as const] : []),
     ...(nextAt ? [['next', nextAt.toISOString()] as const] : []),
+    ...(job ? [['stored', `each tick enqueues ${job.kind} into ${job.queue}`] as const] : []),
     ...members.map((member): Fact => ['member', `${labelOf(member)}, ${describeRule(member.rule)}`]),
   ]
 }

@@ -130,7 +130,10 @@ const schedules = definePanel<OverviewSchedule>({
       text: ({ last }) => exactDuration(last?.tookMs ?? null),
       spare: 3,
     }),
-    count('INSTANCES', ({ members }) => members, { style: ({ members }) => members === 0 && 'red', spare: 2 }),
+    count('INSTANCES', ({ members }) => members, {
+      style: ({ members, stored }) => members === 0 && !stored && 'red',
+      spare: 2,
+    }),
     { title: 'STATE', text: stateOfSchedule, style: () => 'yellow' },
   ],
   details: (row, schema) => [
@@ -152,10 +155,10 @@ function nextText({ nextInMs, paused }: OverviewSchedule): string {
   return nextInMs <= 0 ? 'now' : `in ${age(nextInMs)}`
 }
 
-function stateOfSchedule({ running, paused, members, overridden }: OverviewSchedule): string {
+function stateOfSchedule({ running, paused, members, overridden, stored }: OverviewSchedule): string {
   if (running > 0) return running > 1 ? `${running} run` : 'runs'
   if (paused) return 'paused'
-  if (members === 0) return 'orphan'
+  if (members === 0 && !stored) return 'orphan'
   return overridden ? 'overridden' : ''
 }
 

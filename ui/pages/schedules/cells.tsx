@@ -21,6 +21,8 @@ export function LastRun({ last }: LastRunProps) {
   )
 }
 
+const tones: Readonly<Record<string, 'bad' | 'busy' | 'good'>> = { orphan: 'bad', running: 'busy', stored: 'good' }
+
 /** A schedule's state labels. A schedule without an unusual state is shown as active. */
 export function ScheduleStates({ states }: { readonly states: readonly (string | false | null)[] }) {
   const words = states.filter((word) => typeof word === 'string')
@@ -28,7 +30,7 @@ export function ScheduleStates({ states }: { readonly states: readonly (string |
   return (
     <span class="row facts-line">
       {words.map((word) => (
-        <State key={word} word={word} tone={word === 'orphan' ? 'bad' : word === 'running' ? 'busy' : 'warn'} />
+        <State key={word} word={word} tone={tones[word] ?? 'warn'} />
       ))}
     </span>
   )

@@ -101,7 +101,8 @@ interface DetailsProps {
 
 function About({ details, namespace, name }: ScheduleId & { readonly details: Details }) {
   const { rule, codeRule, overridden, timezone, pausedAt, nextAt, overlap, missed, catchUp, reruns } = details
-  const { members, rules, clockChange } = details
+  const { members, rules, clockChange, stored, job } = details
+  const isOrphan = members.length === 0 && !stored
   return (
     <Facts
       facts={[
@@ -111,7 +112,7 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
           'State',
           <span key="state" class="row">
             <ScheduleStates
-              states={[pausedAt && 'paused', members.length === 0 && 'orphan', overridden && 'overridden']}
+              states={[pausedAt && 'paused', isOrphan && 'orphan', overridden && 'overridden', stored && 'stored']}
             />
             {pausedAt && (
               <span class="muted">
@@ -119,10 +120,11 @@ function About({ details, namespace, name }: ScheduleId & { readonly details: De
                 {details.unrecordedTicks > 0 && `, ${formatNumber(details.unrecordedTicks)} ticks skipped`}
               </span>
             )}
-            {members.length === 0 && <span class="muted">no live instance has this schedule in its code</span>}
+            {isOrphan && <span class="muted">no live instance has this schedule in its code</span>}
           </span>,
         ],
         ['Rule', <bdi key="rule">{rule}</bdi>],
+        stored && job && ['Job', <bdi key="job">{visible(`${job.kind} in the queue ${job.queue}`)}</bdi>],
         overridden && ['Rule in the code', <bdi key="code">{codeRule}</bdi>],
         timezone !== null && ['Time zone', timezone],
         clockChange && [

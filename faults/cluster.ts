@@ -16,6 +16,7 @@ import { maxNotificationMs } from './notification.ts'
 import { type PlanOptions, planOf, type Step } from './plan.ts'
 import { hasPgBouncer, type Pooler, startPooler } from './pooler.ts'
 import { rules } from './work/schedules.ts'
+import { storedNames } from './work/stored.ts'
 
 const tables = `
 create table ledger (id bigint generated always as identity, what text, fence bigint, pid integer);
@@ -278,7 +279,7 @@ async function finishWork({ members, query, holdfast }: Cluster, patienceMs: num
     if (!member.child) await within(60_000, 'Opening', member.start())
   }
   await Promise.all(members.map((member) => member.finish(patienceMs)))
-  for (const name of Object.keys(rules)) {
+  for (const name of [...Object.keys(rules), ...storedNames]) {
     // A run without schedules has none of these.
     await holdfast.schedules.override(name, { at: new Date('2999-01-01T00:00:00Z') }).catch(() => {})
   }

@@ -273,6 +273,37 @@ export const mutations: readonly Mutation[] = [
     onlyFaults: ['kill', 'freeze'],
   },
   {
+    // The ticker, the comparison of next_at and the primary key of tick each prevent this on their own.
+    name: 'several instances enqueue the job of the same tick',
+    edits: [
+      [
+        functions('schedules'),
+        /where known\.instance = excluded\.instance\s+or known\.until < clock_timestamp\(\)/,
+        '',
+      ],
+      [functions('schedules'), 'and s.next_at is not distinct from p.next_at', ''],
+      [
+        functions('schedules'),
+        'from unnest(keys, ticks, ids) as a (key, at, job);',
+        'from unnest(keys, ticks, ids) as a (key, at, job) on conflict do nothing;',
+      ],
+    ],
+    onlyRooms: ['stored'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'an upsert with an unchanged rule computes the next tick again',
+    edits: [
+      [
+        functions('schedules'),
+        "outcomes[one.place] := 'unchanged';",
+        "update holdfast.schedule set next_at = null, changed_at = clock_timestamp() where schedule.key = id; outcomes[one.place] := 'unchanged';",
+      ],
+    ],
+    onlyRooms: ['stored'],
+    onlyFaults: ['kill'],
+  },
+  {
     name: 'no instance takes over the run of a dead instance',
     hangs: true,
     edits: [

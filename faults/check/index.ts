@@ -5,7 +5,7 @@ import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
 import { oneHolder, permitsKept } from './holds.ts'
 import { jobsEndOnce, noJobLost, noJobPassed } from './jobs.ts'
-import { fencesGrow, oneEffect, oneRun } from './tables.ts'
+import { fencesGrow, oneEffect, oneJobPerTick, oneRun } from './tables.ts'
 
 export type Query = (text: string, values?: unknown[]) => Promise<QueryResult['rows']>
 
@@ -61,6 +61,7 @@ export async function check(history: History, { query }: { query: Query }, unfin
   if (unfinishedWork.length === 0) {
     record(5, await jobsEndOnce(query))
     record(6, await oneRun(query))
+    record(6, await oneJobPerTick(query))
     violations.push(...(await ownProof(query)))
   }
   return { checked, violations, counts: history.counts }

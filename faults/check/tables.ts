@@ -101,3 +101,33 @@ export async function oneRun(query: Query): Promise<Verdict> {
   }
   return { count, violations }
 }
+
+/** Checks that each tick of a stored schedule has enqueued one job with one effect, and that no removed schedule has ticks. */
+export async function oneJobPerTick(query: Query): Promise<Verdict> {
+  const [{ count }] = await query("select count(*)::int from effect where what = 'stored'")
+  const wrong = await query(`
+    select 'tick ' || (meta ->> 'tick') || ' of ' || (meta ->> 'schedule') || ' has enqueued ' || count(distinct id) || ' jobs' as text
+    from holdfast.job
+    where kind = 'stored tick'
+    group by meta ->> 'tick', meta ->> 'schedule'
+    having count(distinct id) > 1
+    union all
+    select 'tick ' || id || ' has ' || count(*) || ' effects' from effect where what = 'stored' group by id having count(*) > 1
+    union all
+    select 'tick ' || at || ' belongs to a removed schedule'
+    from holdfast.tick
+    where job is not null
+      and not exists (select from holdfast.schedule where key = tick.schedule)
+    union all
+    select 'tick ' || at || ' of ' || name || ' has a job without an effect'
+    from holdfast.tick
+    join holdfast.schedule on key = tick.schedule
+    where job_head is not null
+      and not exists (
+        select
+        from effect
+        where what = 'stored'
+          and id = name || ' ' || to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+      )`)
+  return { count, violations: wrong.map(({ text }) => ({ text })) }
+}

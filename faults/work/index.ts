@@ -8,6 +8,7 @@ import { locks } from './locks.ts'
 import { once } from './once.ts'
 import { schedules } from './schedules.ts'
 import { shares } from './shares.ts'
+import { stored } from './stored.ts'
 
 export const workloads: Record<string, (fixture: Fixture) => Workload> = {
   locks,
@@ -17,5 +18,6 @@ export const workloads: Record<string, (fixture: Fixture) => Workload> = {
   once,
   shares,
   schedules,
+  stored,
   jobs,
 }

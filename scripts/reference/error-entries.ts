@@ -12,12 +12,14 @@ import {
   DatabaseUnreachableError,
   DeadlockError,
   DrainingError,
+  DuplicateStepError,
   FingerprintMismatchError,
   type HoldfastError,
   InvalidInputError,
   JobCancelledError,
   JobFailedError,
   JobLostError,
+  JobSuspendedError,
   JobTimeoutError,
   KeyCollisionError,
   LeaseLostError,
@@ -47,6 +49,7 @@ import {
   SchemaVersionError,
   SessionLocksUnavailableError,
   StaleFenceError,
+  StepLimitError,
   SteppedDownError,
   ThreadEndedError,
   ThreadModuleError,
@@ -143,6 +146,11 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy:
       'Stop the work, release what you hold, and throw the reason of the signal. Another instance runs the job or the tick again. Start new work on another instance. If jobs are interrupted at each deployment, increase the time limit of `close` or `drain`.',
     retryable: 'yes if `part` is `worker` or `schedule`, no if it is `instance`',
+  },
+  DUPLICATE_STEP: {
+    examples: [new DuplicateStepError(7, 'charge')],
+    thrownBy: '`job.step`, `job.cursor`, `job.sleep` and `job.event` in a handler',
+    remedy: 'Give each step of a job its own name. The job is buried. After you have fixed the handler, retry the job.',
   },
   EMBEDDED_COPY_NOT_OURS: {
     when: 'Thrown if the directory with the copied PostgreSQL programs belongs to another user, or if another user can change it.',
@@ -297,6 +305,13 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     thrownBy: "A job handler's `signal` aborts with this error",
     remedy:
       'Stop the work. Another worker runs the job again, so effects outside the database must be safe to repeat. If the event loop was blocked, move the long computation to a worker thread.',
+  },
+  JOB_SUSPENDED: {
+    examples: [new JobSuspendedError(7, 'cool-down', 86_400_000)],
+    thrownBy:
+      "`job.sleep` and `job.event` in a handler, to end the attempt. The handler's `signal` aborts with this error",
+    remedy:
+      'Let the error pass through the handler. It is no failure: the job continues after the sleep or with the event.',
   },
   JOB_TIMEOUT: {
     examples: [new JobTimeoutError(7, '30s')],
@@ -549,6 +564,12 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     examples: [new SteppedDownError('indexer', 7, 'asked')],
     thrownBy: "A leadership's `signal` aborts with this error (`elections.campaign`)",
     remedy: 'Finish or stop the work, then return. The next leader starts after your function has returned.',
+  },
+  STEP_LIMIT: {
+    examples: [new StepLimitError('Expected at most 1000 steps per job, got another one, "page:1000"')],
+    thrownBy: '`job.step`, `job.cursor`, `job.sleep` and `job.event` in a handler, and `jobs.send`',
+    remedy:
+      'Use `job.cursor` for a long loop, or enqueue a job for each part of the work. Store large results in a table of your own.',
   },
   TEST_TIMEOUT: {
     examples: [testTimeout],

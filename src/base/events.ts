@@ -105,6 +105,8 @@ export interface HoldfastEvents {
   }
   /** A job's attempt started. */
   'job.started': JobFacts
+  /** A job's step, or the value of its cursor, was recorded. */
+  'job.step-recorded': JobFacts & { readonly step: string; readonly durationMs: number }
   /** A job's handler finished successfully. */
   'job.done': JobFacts & { readonly durationMs: number }
   /** A job's attempt failed. The job will be retried after a backoff, or has been buried (dead letter). */
@@ -115,10 +117,13 @@ export interface HoldfastEvents {
     readonly retryInMs: number | undefined
     readonly error: unknown
   }
-  /** A job's attempt ended in another way: the handler chose an outcome, the job was cancelled, or the worker stopped. */
+  /**
+   * A job's attempt ended in another way: the handler chose an outcome, sleeps or waits for an event (`suspended`), the job was
+   * cancelled, or the worker stopped.
+   */
   'job.ended': JobFacts & {
     readonly durationMs: number
-    readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
+    readonly state: 'retried' | 'suspended' | 'cancelled' | 'discarded' | 'returned' | 'lost'
   }
   /** A job was buried because its workers died while running it. The instance that took over the job emits this event. */
   'job.crashed': { readonly id: number; readonly kind: string; readonly queue: string; readonly crashes: number }
@@ -209,6 +214,7 @@ const knownEvents: Record<EventName, true> = {
   'scheduler.failed': true,
   'job.enqueued': true,
   'job.started': true,
+  'job.step-recorded': true,
   'job.done': true,
   'job.failed': true,
   'job.ended': true,

@@ -9,7 +9,15 @@ import { JobLostError } from './errors.js'
 import { Fifo } from './fifo.js'
 import { runBatch, runJob } from './handlers.js'
 import { NoteTaker } from './notes.js'
-import { type DoneOutcome, type EndedOutcome, failureOf, type Outcome, returnOf } from './outcomes.js'
+import {
+  type DoneOutcome,
+  type EndedOutcome,
+  failureOf,
+  lost,
+  type Outcome,
+  returnOf,
+  type SuspendedOutcome,
+} from './outcomes.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 import { ThreadPools } from './thread-pool.js'
@@ -38,7 +46,7 @@ export class Attempts {
   #isDraining = false
 
   constructor(context: JobsContext, endings: Endings, wakeup: WorkerWakeup, concurrency: number) {
-    const { store, intake } = context
+    const { store, intake, events } = context
     this.#context = context
     this.#endings = endings
     this.#wakeup = wakeup
@@ -50,6 +58,7 @@ export class Attempts {
       store,
       intake,
       notes: this.#notes,
+      events,
     }
   }
 
@@ -250,8 +259,26 @@ export class Attempts {
       void this.#commit(run, transaction, outcome).catch((error) => this.#broken([run], error))
       return
     }
-    void transaction?.rollback()
-    this.#finish(run, outcome)
+    const rolledBack = transaction?.rollback()
+    if (outcome.event === 'job.ended' && outcome.state === 'suspended') {
+      void this.#suspend(run, outcome, rolledBack).catch((error) => this.#broken([run], error))
+    } else this.#finish(run, outcome)
+  }
+
+  /** Ends the attempt of a job that sleeps or waits for an event. */
+  async #suspend(run: Run, outcome: SuspendedOutcome, rolledBack: Promise<void> | undefined): Promise<void> {
+    // The job may be resumed immediately. Its next attempt must not wait for this attempt's row locks.
+    await rolledBack
+    await this.#notes.whenWritten(run)
+    const isSuspended = await this.#endings.suspend(run.job, outcome.step)
+    if (run.isOver) return
+    if (isSuspended) {
+      this.#context.maintenance.runWithin(outcome.leftMs)
+      this.#finish(run, outcome, true)
+      return
+    }
+    run.lose()
+    this.#finish(run, lost)
   }
 
   /** Commits the handler's transaction with the outcome. */

@@ -1,6 +1,6 @@
 // Types of definitions and handlers. These types refer to each other, because a handler may enqueue jobs with any
 // definition.
-import type { Duration, JobMeta } from '../base/index.js'
+import type { Duration, Instant, JobMeta } from '../base/index.js'
 import type { HandlerTransaction } from '../postgres/index.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { JobRef } from './job-ref.js'
@@ -60,6 +60,83 @@ export interface JobContext {
    * job.log('charged the card', { amount, currency })
    */
   log(text: string, data?: unknown): void
+  /**
+   * Runs a function and records its result. A later attempt of this job gets the recorded result and does not run the
+   * function again. What the function writes through `step.tx` commits together with the record: exactly once. The name
+   * is unique in the job. The result is stored as JSON, and the call returns the stored value.
+   *
+   * @example
+   * const charge = await job.step('charge', () => payments.charge(order, { idempotencyKey: `order:${order}` }))
+   * await job.step('book', async ({ tx }) => {
+   *   await tx.query('insert into booking (order_id, charge) values ($1, $2)', [order, charge.id])
+   * })
+   */
+  step<Result>(name: string, work: (step: StepContext) => Promise<Result> | Result): Promise<Result>
+  /**
+   * Returns a cursor for a long loop: a recorded value that each iteration replaces. A later attempt continues with the
+   * last value. The cursor counts as one step.
+   *
+   * @example
+   * const last = await job.cursor('last-row', 0)
+   * for (let isDone = false; !isDone; ) {
+   *   await last.advance(async ({ tx }) => {
+   *     const ids = await archive(tx, { after: last.value, limit: 1_000 })
+   *     isDone = ids.length === 0
+   *     return ids.at(-1) ?? last.value
+   *   })
+   * }
+   */
+  cursor<Value>(name: string, initial: Value): Promise<JobCursor<Value>>
+  /**
+   * Gives the worker's slot back, and resumes the job after a duration or at a time: the handler starts again, gets the
+   * results of its recorded steps, and continues after the sleep. Does not count as an attempt.
+   *
+   * @example
+   * await job.sleep('3d')
+   */
+  sleep(time: Duration | Instant, options?: SleepOptions): Promise<void>
+  /**
+   * Returns the data of an event that `jobs.send` has sent to this job. If there is none, gives the worker's slot back
+   * and resumes the job when the event arrives, or when `within` has passed: then the call returns undefined.
+   *
+   * @example
+   * const approval = await job.event<{ by: string }>('approved', { within: '7d' })
+   * if (approval === undefined) return JobOutcome.cancel('not approved in time')
+   */
+  event<Data = unknown>(name: string, options: EventOptions): Promise<Data | undefined>
+}
+
+/** What the function of a step receives. */
+export interface StepContext {
+  /**
+   * Transaction that commits together with the record of the step. The first query begins the transaction. With the
+   * option `transaction` of `Holdfast.open`, a promise of your library's transaction.
+   */
+  readonly tx: HandlerTransaction
+  /** The attempt's signal. */
+  readonly signal: AbortSignal
+  /** Enqueues a job through the step's `tx`. The new job exists if and only if the step is recorded. */
+  readonly enqueue: JobContext['enqueue']
+}
+
+/** A recorded value that a loop replaces. */
+export interface JobCursor<Value> {
+  /** The value that was recorded last, or the initial value. */
+  readonly value: Value
+  /** Runs a function and records its return value as the new value, together with what the function writes through `tx`. */
+  advance(work: (step: StepContext) => Promise<Value> | Value): Promise<Value>
+}
+
+export interface SleepOptions {
+  /** Name of the step. The default is `sleep`. A job that sleeps twice needs two names. */
+  step?: string | undefined
+}
+
+export interface EventOptions {
+  /** Maximum time to wait for the event, from the first call of this step. */
+  within: Duration
+  /** Name of the step. The default is the name of the event. A job that waits twice for an event needs two names. */
+  step?: string | undefined
 }
 
 /**

@@ -78,6 +78,16 @@ export class Endings {
     this.end({ id, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }
 
+  /** Suspends a job at a step that waits. Returns false if another worker owns the job. */
+  async suspend({ id, claim }: HeldJob, step: string): Promise<boolean> {
+    const rows = await this.#retryUntilRecorded<RecordResult>('suspend', [id, claim.fence, step])
+    if (rows === undefined) return false
+    this.#followUps.add(rows[0]!.numbers)
+    const isSuspended = rows[0]!.recorded!.length > 0
+    if (!isSuspended) this.refusedEnds++
+    return isSuspended
+  }
+
   /** Resolves when the job's outcome has been recorded, or when it can no longer be recorded. */
   whenRecorded(id: number): Promise<void> {
     return new Promise((resolve) => this.#awaited.set(id, resolve))
@@ -216,7 +226,7 @@ export class Endings {
 
   /** Retries the statement until it succeeds. With `mayBeRefused`, throws errors that a retry cannot fix. */
   async #retryUntilRecorded<Row>(
-    name: 'done' | 'end',
+    name: 'done' | 'end' | 'suspend',
     values: readonly unknown[],
     mayBeRefused = false,
   ): Promise<Row[] | undefined> {

@@ -54,6 +54,56 @@ export class JobLostError extends HoldfastError {
 }
 
 /**
+ * Thrown by `job.sleep` and `job.event` to end the attempt until the job is resumed. Also the reason with which the
+ * handler's signal is aborted. The attempt does not fail, even if the handler catches this error.
+ */
+export class JobSuspendedError extends HoldfastError {
+  readonly id: number
+  /** Name of the step that waits. */
+  readonly step: string
+  /** Maximum time until the job is resumed. */
+  readonly leftMs: number
+
+  constructor(id: number, step: string, leftMs: number) {
+    super(`Job ${id} is suspended at the step "${step}" for at most ${formatDuration(leftMs)}`, {
+      code: 'JOB_SUSPENDED',
+      retryable: false,
+      hint: 'Let the error pass through the handler. The handler starts again when the job is resumed.',
+    })
+    this.id = id
+    this.step = step
+    this.leftMs = leftMs
+  }
+}
+
+/** Thrown if a handler uses the name of a step twice in one attempt. The job is buried. */
+export class DuplicateStepError extends HoldfastError {
+  readonly id: number
+  readonly step: string
+
+  constructor(id: number, step: string) {
+    super(`Job ${id} has two steps with the name "${step}"`, {
+      code: 'DUPLICATE_STEP',
+      retryable: false,
+      hint: 'Give each step its own name. In a loop, add a number to the name. A sleep and an event have the option `step`.',
+    })
+    this.id = id
+    this.step = step
+  }
+}
+
+/** Thrown if a job has too many steps or events, or if their data is too large. The job is buried. */
+export class StepLimitError extends HoldfastError {
+  constructor(message: string) {
+    super(message, {
+      code: 'STEP_LIMIT',
+      retryable: false,
+      hint: 'Use job.cursor for a long loop, enqueue a job for each part of the work, and store large results in a table of your own.',
+    })
+  }
+}
+
+/**
  * Error that fails an attempt whose thread has ended, for example because it called `process.exit`, because of an uncaught error, or because it had no
  * memory left. The worker continues, and starts a new thread for the next job.
  */
@@ -143,7 +193,7 @@ export class PayloadTooLargeError extends HoldfastError {
   readonly bytes: number
   readonly limit: number
 
-  constructor(what: 'an input' | 'a result' | 'meta', bytes: number, limit: number) {
+  constructor(what: 'an input' | 'a result' | 'meta' | 'the data of an event', bytes: number, limit: number) {
     super(`Expected ${what} of at most ${limit} bytes of JSON, got ${bytes}`, {
       code: 'PAYLOAD_TOO_LARGE',
       retryable: false,

@@ -764,6 +764,9 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_m
   declare
     old holdfast.job;
   begin
+    -- A job that is sleeping or waiting for a retry may have steps, which belong to the old input.
+    delete from holdfast.job_step where job = job_id;
+    delete from holdfast.job_event where job = job_id;
     -- Clears the failures, because they belong to the old input. A job with a new priority or time gets a new position. A job that is
     -- waiting in its lane enters the lane again. A job with dependencies gets the new time after its dependencies have ended.
     update holdfast.waiting
@@ -1965,7 +1968,7 @@ comment on function holdfast.job_end(json, bigint[]) is
   'queue (returned). crashed: the worker died, which returns or buries the job. Each outcome is checked as in job_done. A cancelled job is '
   'not retried or returned, but ends as cancelled. recorded lists the outcomes that were accepted. follow_ups are for job_run_follow_ups.';
 
-create or replace function holdfast.job_retry(job_id bigint) returns boolean
+create or replace function holdfast.job_retry(job_id bigint, from_start boolean) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -1978,6 +1981,10 @@ create or replace function holdfast.job_retry(job_id bigint) returns boolean
       if stopped.links is not null and not holdfast.job_retake_key(job_id, stopped.queue, stopped.kind, stopped.links) then
         return false;
       end if;
+      if from_start then
+        delete from holdfast.job_step where job = job_id;
+        delete from holdfast.job_event where job = job_id;
+      end if;
       perform holdfast.job_run_again(array[job_id]);
       return true;
     end if;
@@ -1989,6 +1996,16 @@ create or replace function holdfast.job_retry(job_id bigint) returns boolean
     if not found then
       return false;
     end if;
+    if from_start then
+      delete from holdfast.job_step where job = job_id;
+      delete from holdfast.job_event where job = job_id;
+    else
+      update holdfast.job_step
+      set ended_at = clock_timestamp()
+      where job = job_id
+        and kind = 'sleep'
+        and ended_at is null;
+    end if;
     if is_linked then
       -- The caller admits the job with job_run_follow_ups. If the caller dies, maintenance admits the job.
       perform holdfast.job_announce_waiting();
@@ -1998,9 +2015,9 @@ create or replace function holdfast.job_retry(job_id bigint) returns boolean
     return true;
   end
   $$;
-comment on function holdfast.job_retry(bigint) is
-  'Runs a job again that is waiting, cancelled, discarded or buried. Links can still delay the job. Returns false if there is no such job, or '
-  'if another job has its unique key.';
+comment on function holdfast.job_retry(bigint, boolean) is
+  'Runs a job again that is waiting, cancelled, discarded or buried, and ends its sleep. Links can still delay the job. from_start: deletes the '
+  'recorded steps and events first. Returns false if there is no such job, or if another job has its unique key.';
 
 create or replace function holdfast.job_take_over(session integer, out ids bigint[], out moved integer)
   language plpgsql
@@ -2428,6 +2445,18 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
       and not exists (select from holdfast.claim where claim.fence = job_note.fence);
     delete from holdfast.job_kind where registered_at < (today - retain)::timestamptz
       and not exists (select from holdfast.worker where job_kind.queue = any(worker.queues) and job_kind.kind = any(worker.kinds));
+    -- Steps are deleted after the job itself, because a job that is retried keeps its steps. Uses scalar subqueries, because PostgreSQL could
+    -- run an "exists" as a hash join that reads all jobs.
+    delete from holdfast.job_step s
+    where coalesce(s.ended_at, s.started_at) < (today - retain)::timestamptz
+      and (select true from holdfast.job where job.id = s.job limit 1) is null
+      and (select true from holdfast.waiting where waiting.id = s.job limit 1) is null
+      and (select true from holdfast.job_stopped where job_stopped.id = s.job limit 1) is null;
+    delete from holdfast.job_event e
+    where e.sent_at < (today - retain)::timestamptz
+      and (select true from holdfast.job where job.id = e.job limit 1) is null
+      and (select true from holdfast.waiting where waiting.id = e.job limit 1) is null
+      and (select true from holdfast.job_stopped where job_stopped.id = e.job limit 1) is null;
     -- The entries themselves are kept for up to twice the retention time.
     delete from holdfast.job_removed where removed_at < (today - 2 * retain - 2)::timestamptz;
   end
@@ -3083,3 +3112,238 @@ comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
   'Runs the follow-ups with these numbers and this session''s follow-ups, then admits waiting jobs. Only one such transaction runs '
   'at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next work is due, or 0 if follow-ups '
   'without an owner remain (session 0).';
+
+-- Steps and events.
+
+create or replace function holdfast.job_owns(job_id bigint, claim_fence bigint) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    -- The row lock excludes the end of the attempt: job_end, job_done and job_take_over lock the claim for update.
+    perform from holdfast.claim where claim.fence = claim_fence and job_id = any(claim.ids) for key share;
+    return found and not exists (
+      select
+      from holdfast.job_end e
+      where e.bucket = holdfast.job_bucket(job_id)
+        and e.fence = claim_fence
+        and job_id = any(e.ids)
+    );
+  end
+  $$;
+comment on function holdfast.job_owns(bigint, bigint) is
+  'Whether the claim with this fencing token still owns the job. If so, the attempt cannot end before this transaction.';
+
+create or replace function holdfast.job_record_step(
+  job_id bigint, claim_fence bigint, step text, kind text, attempt integer, duration_ms double precision, result json
+) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    if not holdfast.job_owns(job_id, claim_fence) then
+      return false;
+    end if;
+    insert into holdfast.job_step as known (job, name, kind, fence, attempt, started_at, ended_at, result)
+    values (
+      job_id, step, kind, claim_fence, attempt, clock_timestamp() - make_interval(secs => duration_ms / 1000), clock_timestamp(), result
+    )
+    -- A record whose response was lost may be repeated. Only a cursor changes.
+    on conflict on constraint job_step_pkey do update
+    set result = excluded.result,
+        fence = excluded.fence,
+        attempt = excluded.attempt,
+        ended_at = excluded.ended_at
+    where known.kind = 'cursor';
+    return true;
+  end
+  $$;
+comment on function holdfast.job_record_step(bigint, bigint, text, text, integer, double precision, json) is
+  'Records a step of a running job. Returns false if the claim no longer owns the job.';
+
+create or replace function holdfast.job_wait(
+  job_id bigint,
+  claim_fence bigint,
+  step text,
+  kind text,
+  attempt integer,
+  for_event text,
+  wait_ms double precision,
+  until timestamptz,
+  out state text,
+  out result json,
+  out left_ms double precision
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    known holdfast.job_step;
+    arrived integer;
+  begin
+    if not holdfast.job_owns(job_id, claim_fence) then
+      state := 'lost';
+      return;
+    end if;
+    insert into holdfast.job_step (job, name, kind, fence, attempt, started_at, due_at, event)
+    values (
+      job_id, step, kind, claim_fence, attempt, clock_timestamp(), coalesce(until, clock_timestamp() + make_interval(secs => wait_ms / 1000)),
+      for_event
+    )
+    on conflict on constraint job_step_pkey do nothing;
+    select * into known from holdfast.job_step where job_step.job = job_id and job_step.name = step;
+    if known.ended_at is null and for_event is not null then
+      update holdfast.job_event
+      set step = job_wait.step
+      where job_event.job = job_id
+        and job_event.number = (
+          select number
+          from holdfast.job_event e
+          where e.job = job_id and e.event = for_event and e.step is null
+          order by number
+          limit 1
+        )
+      returning job_event.number, job_event.data into arrived, known.result;
+    end if;
+    if known.ended_at is null and (arrived is not null or known.due_at <= clock_timestamp()) then
+      update holdfast.job_step
+      set ended_at = clock_timestamp(),
+          result = known.result,
+          fence = claim_fence,
+          attempt = job_wait.attempt
+      where job_step.job = job_id
+        and job_step.name = step
+      returning job_step.ended_at into known.ended_at;
+    end if;
+    if known.ended_at is not null then
+      state := 'ended';
+      result := known.result;
+      return;
+    end if;
+    state := 'open';
+    left_ms := ceil(extract(epoch from known.due_at - clock_timestamp()) * 1000);
+  end
+  $$;
+comment on function holdfast.job_wait(bigint, bigint, text, text, integer, text, double precision, timestamptz) is
+  'Begins or ends a sleep or a wait for an event. state: ended (the sleep is over, the event is the result, or the event did not arrive in '
+  'time and the result is null), open (the job must be suspended), or lost (the claim no longer owns the job).';
+
+create or replace function holdfast.job_suspend(
+  job_id bigint, claim_fence bigint, step text, out recorded bigint[], out follow_ups bigint[]
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    wait holdfast.job_step;
+    has_event boolean;
+  begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+      raise exception 'Jobs can be suspended only at the isolation level read committed' using errcode = 'HF004';
+    end if;
+    select * into wait from holdfast.job_step where job_step.job = job_id and job_step.name = step;
+    if wait.event is not null then
+      -- job_send takes the same lock. If job_send is first, this function sees the event. If this function is first, job_send sees the
+      -- waiting job.
+      perform pg_advisory_xact_lock(holdfast.lock_class('job events'), job_id::bit(32)::integer);
+    end if;
+    has_event := exists (
+      select from holdfast.job_event e where e.job = job_id and e.event = wait.event and e.step is null
+    );
+    select e.recorded, e.follow_ups
+    into recorded, follow_ups
+    from holdfast.job_end(
+      json_build_array(json_build_object(
+        'id', job_id, 'fence', claim_fence, 'state', case when has_event then 'returned' else 'retried' end,
+        'delay_ms', greatest(0, ceil(extract(epoch from wait.due_at - clock_timestamp()) * 1000))::bigint
+      )),
+      '{}'
+    ) as e;
+  end
+  $$;
+comment on function holdfast.job_suspend(bigint, bigint, text) is
+  'Ends an attempt whose handler sleeps or waits for an event: the job is waiting until then. If the event has arrived, the job is ready. '
+  'Returns the same as job_end.';
+
+create or replace function holdfast.job_send(job_id bigint, event text, data json, key text) returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    last_number integer;
+    untaken integer;
+    is_linked boolean;
+  begin
+    -- A snapshot that is older than the lock would not show a job that is being suspended.
+    if current_setting('transaction_isolation') <> 'read committed' then
+      raise exception 'Events can be sent only at the isolation level read committed' using errcode = 'HF004';
+    end if;
+    perform pg_advisory_xact_lock(holdfast.lock_class('job events'), job_id::bit(32)::integer);
+    if not exists (select from holdfast.job_find(array[job_id]) as f where f.state in ('waiting', 'ready', 'running')) then
+      return 'ended';
+    end if;
+    if key is not null and exists (
+      select from holdfast.job_event e where e.job = job_id and e.event = job_send.event and e.key = job_send.key
+    ) then
+      return 'known';
+    end if;
+    select max(number), count(*) filter (where step is null) into last_number, untaken from holdfast.job_event where job = job_id;
+    if untaken >= 1000 then
+      return 'full';
+    end if;
+    insert into holdfast.job_event (job, number, event, key, data)
+    values (job_id, coalesce(last_number, 0) + 1, job_send.event, job_send.key, job_send.data);
+    update holdfast.waiting
+    set run_at = clock_timestamp()
+    where id = job_id
+      and stage = 'time'
+      and exists (
+        select from holdfast.job_step s where s.job = job_id and s.event = job_send.event and s.ended_at is null
+      )
+    returning coalesce(links ?| '{lane,after}', false)
+    into is_linked;
+    if is_linked then
+      perform holdfast.job_request_maintenance();
+    elsif is_linked is not null then
+      perform holdfast.job_make_ready(array[job_id]);
+    end if;
+    return 'sent';
+  end
+  $$;
+comment on function holdfast.job_send(bigint, text, json, text) is
+  'Sends an event to a job, and resumes the job if it is waiting for this event. Returns sent, known (an event with this name and key was '
+  'sent before), ended (the job has ended or does not exist), or full (1,000 events have not been taken).';
+
+create or replace function holdfast.send(job bigint, event text, data anycompatible, key text default null) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    -- The cast throws if the text is not JSON.
+    input constant text := data::text::json::text;
+    answer text;
+  begin
+    if job is null or coalesce(event, '') = '' or length(event) > 200 or key = '' or length(key) > 500 then
+      raise exception 'Expected a job id, an event of 1 to 200 characters, and a key of 1 to 500 characters or null'
+        using errcode = '22023';
+    end if;
+    if input is null then
+      raise exception 'Expected JSON data, got null'
+        using errcode = '22023',
+              hint = 'Write the JSON null as ''null''.';
+    end if;
+    if octet_length(input) > 100000 then
+      raise exception 'Expected data of at most 100000 bytes of JSON, got %', octet_length(input)
+        using errcode = '22023',
+              hint = 'Store large data elsewhere, such as in a table of your own, and put a reference to it into the event.';
+    end if;
+    answer := holdfast.job_send(job, event, input::json, key);
+    if answer = 'full' then
+      raise exception 'The job % has 1000 events that its handler has not received', job using errcode = '54000';
+    end if;
+    return answer <> 'ended';
+  end
+  $$;
+comment on function holdfast.send(bigint, text, anycompatible, text) is
+  'Sends an event to a job from SQL, in the current transaction: select holdfast.send(42, ''approved'', ''{"by": "ada"}''). Returns false if '
+  'the job has ended or does not exist.';

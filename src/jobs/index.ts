@@ -14,11 +14,15 @@ export type {
   BatchJob,
   BatchOptions,
   BatchResults,
+  EventOptions,
   HandlerResult,
   ImplementedJob,
   JobContext,
+  JobCursor,
   JobDefinition,
   JobHandler,
+  SleepOptions,
+  StepContext,
   ThreadHandler,
   ThreadJob,
   ThreadOptions,
@@ -29,12 +33,12 @@ export * from './errors.js'
 export type { ImportOptions, ImportResult } from './import/import.js'
 export { type ImportSource, importSources, type SkipReason } from './import/source.js'
 export type { JobRef } from './job-ref.js'
-export { Jobs, type ResultOptions, type WorkOptions } from './jobs.js'
+export { Jobs, type ResultOptions, type RetryJobOptions, type SendOptions, type WorkOptions } from './jobs.js'
 export type { LaneOptions, LanePolicy } from './lanes.js'
 export { JobOutcome } from './outcome.js'
 export type { JobParent } from './parents.js'
 export type { Schema, Verdict } from './schema.js'
-export type { FailedAttempt, JobStatus } from './status.js'
+export type { FailedAttempt, JobStatus, JobStep } from './status.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
 export type { WaitsFor } from './waits-for.js'
 export type { Worker } from './worker.js'

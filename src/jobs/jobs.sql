@@ -227,7 +227,18 @@ select
   f.id, f.kind, f.queue::text, (select name from holdfast.queue where key = f.queue) as queue_name, f.state, f.priority,
   f.payload::text as payload, f.result::text as result, f.error::text as error, f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.failed,
   f.crashes, f.progress, array_to_json(f.log)::text as log, f.failures::text as failures,
-  by.id as instance, by.name as instance_name, f.cancelled, f.meta::text as meta
+  by.id as instance, by.name as instance_name, f.cancelled, f.meta::text as meta,
+  (
+    select json_agg(
+      json_build_object(
+        'name', s.name, 'kind', s.kind, 'attempt', s.attempt, 'startedAt', s.started_at, 'endedAt', s.ended_at, 'until', s.due_at,
+        'event', s.event
+      )
+      order by s.started_at, s.name
+    )::text
+    from holdfast.job_step s
+    where s.job = f.id
+  ) as steps
 from holdfast.job_find(array[$1::bigint]) as f
 left join lateral (select holdfast.instance_of_session(f.session) as id offset 0) as known on true
 left join holdfast.instance_name as by on by.id = known.id
@@ -314,7 +325,7 @@ where answer is not null
 
 -- name: retry
 -- Runs a job again. See job_retry.
-select holdfast.job_retry($1::bigint) as is_retried
+select holdfast.job_retry($1::bigint, $2::boolean) as is_retried
 
 -- name: retry_many
 -- Runs these jobs ($1) again. See job_retry. Waits for row locks. Takes the unique keys in order, so that two calls do not wait for each other.
@@ -332,7 +343,7 @@ stopped as materialized (
     or holdfast.job_retake_key(id, queue, kind, links)
 ),
 due as materialized (
-  select id from waits where holdfast.job_retry(id)
+  select id from waits where holdfast.job_retry(id, false)
 )
 select
   array(select id from stopped union all select id from due)::text[] as ids,
@@ -444,3 +455,29 @@ select
   exists (select from holdfast.queue where key = $1::bigint)
     or exists (select from holdfast.job where queue = $1::bigint) as is_known,
   array(select name from holdfast.queue where namespace = $2 order by name limit 1000) as names
+
+-- name: steps prepared
+-- Returns the steps of a job that have been recorded.
+select name, kind, ended_at is not null as has_ended, result::text as result
+from holdfast.job_step
+where job = $1::bigint
+
+-- name: record_step prepared
+-- Records a step. See job_record_step.
+select holdfast.job_record_step($1::bigint, $2::bigint, $3, $4, $5::integer, $6::double precision, $7::text::json) as recorded
+
+-- name: wait prepared
+-- Begins or ends a sleep or a wait for an event. See job_wait.
+select state, result::text as result, left_ms
+from holdfast.job_wait(
+  $1::bigint, $2::bigint, $3, $4, $5::integer, $6, $7::double precision, to_timestamp($8::double precision / 1000)
+)
+
+-- name: suspend prepared
+-- Ends the attempt of a job that sleeps or waits for an event. See job_suspend.
+select recorded, array_to_string(follow_ups, ',') as numbers
+from holdfast.job_suspend($1::bigint, $2::bigint, $3)
+
+-- name: send
+-- Sends an event to a job. See job_send.
+select holdfast.job_send($1::bigint, $2, $3::text::json, $4) as answer

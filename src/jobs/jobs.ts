@@ -8,22 +8,25 @@ import {
   defaultTimes,
   describe,
   duration,
+  flag,
   hasEnded,
   maxTimerMs,
   type OptionsAndWork,
+  objectWith,
   pause,
   readOptions,
   readWork,
+  toJson,
   UsageError,
   whenAborted,
   wholeNumber,
 } from '../base/index.js'
-import { arrayLiteral, type CallerTransaction, type HealthReason } from '../postgres/index.js'
+import { arrayLiteral, type CallerTransaction, executorOf, type HealthReason } from '../postgres/index.js'
 import { createJobsContext, type JobsContext, type JobsOptions } from './context.js'
 import { checkImplemented } from './define.js'
 import type { ImplementedJob, JobDefinition } from './definition.js'
 import type { EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
-import { clip, JobFailedError, ResultTimeoutError } from './errors.js'
+import { clip, JobFailedError, PayloadTooLargeError, ResultTimeoutError, StepLimitError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
 import { type ImportOptions, type ImportResult, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
@@ -55,6 +58,25 @@ export interface ResultOptions {
   signal?: AbortSignal | undefined
 }
 
+export interface RetryJobOptions {
+  /** Whether to delete the job's recorded steps and its events, so that the job starts from the beginning. The default is false. */
+  fromStart?: boolean | undefined
+}
+
+export interface SendOptions {
+  /** Your open transaction. The event exists if and only if this transaction commits. */
+  tx?: CallerTransaction | undefined
+  /** Idempotency key. A second event with the same name and key for the same job is ignored. */
+  key?: string | undefined
+}
+
+const retryRules = { fromStart: flag }
+const sendRules = {
+  tx: objectWith<CallerTransaction>('an open transaction'),
+  key: { expected: 'a name', read: (given: unknown) => checkName(given, 'key') },
+}
+const maxEventBytes = 100_000
+
 const workRules = {
   concurrency: wholeNumber(1, 10_000),
   queues: {
@@ -67,6 +89,10 @@ const workRules = {
 interface ChangedRow {
   ids: string[]
   follow_ups: string | null
+}
+
+interface SendRow {
+  readonly answer: 'sent' | 'known' | 'ended' | 'full'
 }
 
 /** Result of job_look. */
@@ -286,15 +312,17 @@ export class Jobs {
   }
 
   /**
-   * Runs a cancelled, discarded or buried job again. A waiting job becomes due immediately. Returns false if no such
-   * job exists, or if another job has the same unique key.
+   * Runs a cancelled, discarded or buried job again. The job keeps its recorded steps, unless `fromStart` is true. A
+   * waiting job becomes due immediately, and a sleep ends. Returns false if no such job exists, or if another job has the
+   * same unique key.
    *
    * @example
    * await holdfast.jobs.retry(job.id)
    */
-  async retry(id: number): Promise<boolean> {
+  async retry(id: number, options?: RetryJobOptions): Promise<boolean> {
     checkId(id)
-    const [row] = await this.#calls.write(() => this.#store.write<{ is_retried: boolean }>('retry', [id]))
+    const { fromStart = false } = readOptions('jobs.retry', options, retryRules)
+    const [row] = await this.#calls.write(() => this.#store.write<{ is_retried: boolean }>('retry', [id, fromStart]))
     if (row!.is_retried) this.#followUps.admit([id])
     return row!.is_retried
   }
@@ -321,6 +349,29 @@ export class Jobs {
     const [row] = await this.#calls.write(() => this.#store.write<ChangedRow>('discard_many', [arrayLiteral(ids)]))
     this.#followUps.add(row!.follow_ups)
     return row!.ids.map(Number)
+  }
+
+  /**
+   * Sends an event to a job, whose handler receives the data from `job.event`. The event is kept until the handler asks
+   * for it. Several events with one name are received in the order in which they were sent, one per call of `job.event`.
+   * Returns false if the job has ended or does not exist.
+   *
+   * @example
+   * await holdfast.jobs.send(job.id, 'approved', { by: 'ada' })
+   */
+  async send(id: number, event: string, data: unknown = null, options?: SendOptions): Promise<boolean> {
+    checkId(id)
+    checkName(event, 'event')
+    const { tx, key = null } = readOptions('jobs.send', options, sendRules)
+    const json = toJson(data, 'the data of an event') ?? 'null'
+    const bytes = Buffer.byteLength(json)
+    if (bytes > maxEventBytes) throw new PayloadTooLargeError('the data of an event', bytes, maxEventBytes)
+    const values = [id, event, json, key]
+    const [row] = await this.#calls.write(() =>
+      tx ? this.#store.runIn<SendRow>(executorOf(tx), 'send', values) : this.#store.run<SendRow>('send', values),
+    )
+    if (row!.answer === 'full') throw new StepLimitError(`Job ${id} has 1000 events that its handler has not received`)
+    return row!.answer !== 'ended'
   }
 
   /**

@@ -2,16 +2,22 @@ import { backoffMs, DrainingError, isInstance, messageOf } from '../base/index.j
 import type { ClaimedJob } from './claims.js'
 import type { Ending } from './endings.js'
 import {
+  DuplicateStepError,
   InvalidInputError,
   JobCancelledError,
+  JobSuspendedError,
   JobTimeoutError,
   NonRetryableError,
   type RecordedError,
+  StepLimitError,
   toRecordedError,
 } from './errors.js'
 import { JobOutcome } from './outcome.js'
 import { writePayload } from './payload.js'
 import type { Run } from './run.js'
+
+/** Errors that another attempt would throw again. */
+const finalErrors = [NonRetryableError, InvalidInputError, DuplicateStepError, StepLimitError]
 
 /** The handler returned a result. */
 export interface DoneOutcome {
@@ -41,16 +47,28 @@ export interface EndedOutcome {
   readonly ending: Ending | undefined
 }
 
+/** The handler sleeps or waits for an event. Its transaction is rolled back, because the handler starts again. */
+export interface SuspendedOutcome {
+  readonly event: 'job.ended'
+  readonly commits: false
+  readonly state: 'suspended'
+  readonly ending?: undefined
+  /** Name of the step that waits. */
+  readonly step: string
+  readonly leftMs: number
+}
+
 /**
  * Outcome of an attempt that has not been recorded yet. `event` is the event to emit. `commits` is true if the handler's
  * transaction commits with this outcome. Otherwise the transaction is rolled back.
  */
-export type Outcome = DoneOutcome | FailedOutcome | EndedOutcome
+export type Outcome = DoneOutcome | FailedOutcome | EndedOutcome | SuspendedOutcome
 
 /** Decides the outcome of an attempt whose handler has returned a value. */
 export function outcomeOf(run: Run, value: unknown): Outcome {
   const { job, stopReason } = run
-  if (stopReason instanceof JobTimeoutError) return failureOf(run, stopReason)
+  if (stopReason instanceof JobTimeoutError || stopReason instanceof JobSuspendedError)
+    return failureOf(run, stopReason)
   if (JobOutcome.is(value)) {
     const { state, reason, delayMs } = value
     const error = reason ? { name: 'JobOutcome', message: reason } : undefined
@@ -73,8 +91,12 @@ export function failureOf(run: Run, error: unknown): Outcome {
     return { event: 'job.ended', commits: false, state: 'cancelled', ending }
   }
   if (stopReason instanceof DrainingError) return returnOf(job)
+  if (stopReason instanceof JobSuspendedError) {
+    const { step, leftMs } = stopReason
+    return { event: 'job.ended', commits: false, state: 'suspended', step, leftMs }
+  }
   const { definition, failed } = job
-  const wouldFailAgain = isInstance(error, NonRetryableError) || isInstance(error, InvalidInputError)
+  const wouldFailAgain = finalErrors.some((type) => isInstance(error, type))
   const isFinal = wouldFailAgain || failed + 1 >= definition.attempts
   const state = isFinal ? 'buried' : 'retried'
   const delayMs = isFinal ? 0 : backoffMs(failed, definition.backoffMs, definition.maxBackoffMs)

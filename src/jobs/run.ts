@@ -1,4 +1,4 @@
-import { formatDuration, type JobMeta, LogBuffer } from '../base/index.js'
+import { type Events, formatDuration, type JobMeta, LogBuffer } from '../base/index.js'
 import { Attempt, type TransactionContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { JobContext, JobDefinition } from './definition.js'
@@ -7,6 +7,7 @@ import { JobLostError, JobTimeoutError } from './errors.js'
 import type { Intake } from './intake.js'
 import type { Notes, NoteTaker } from './notes.js'
 import { type JobParent, parentsOf } from './parents.js'
+import { Steps } from './steps.js'
 import type { JobStore } from './store.js'
 import type { JobThread } from './thread-pool.js'
 
@@ -14,6 +15,7 @@ export interface RunContext extends TransactionContext {
   readonly store: JobStore
   readonly intake: Intake
   readonly notes: NoteTaker
+  readonly events: Events
 }
 
 /** Attempt at a job, and the context that the handler receives. Expensive parts are created on first use. */
@@ -23,6 +25,7 @@ export class Run extends Attempt implements JobContext {
   notes: Notes | undefined
   /** Created for the first log line, because most jobs log nothing. */
   logBuffer: LogBuffer | undefined
+  #steps: Steps | undefined
   /** The attempt's thread, if its definition has threads. */
   thread: JobThread | undefined
   /** Whether the attempt's outcome has been decided. An outcome is decided only once. */
@@ -70,8 +73,28 @@ export class Run extends Attempt implements JobContext {
 
   // The following members must work without `this`, because handlers destructure their context.
   get enqueue(): JobContext['enqueue'] {
+    return this.enqueueIn(this)
+  }
+
+  enqueueIn(scope: Pick<Run, 'tx' | 'job'>): JobContext['enqueue'] {
     return (definition: JobDefinition, input?: unknown, options?: ChildOptions) =>
-      this.#context.intake.child(this, definition, input, options)
+      this.#context.intake.child(scope, definition, input, options)
+  }
+
+  get step(): JobContext['step'] {
+    return ((name, work) => this.#stepsOf().step(name, work)) as JobContext['step']
+  }
+
+  get cursor(): JobContext['cursor'] {
+    return ((name, initial) => this.#stepsOf().cursor(name, initial)) as JobContext['cursor']
+  }
+
+  get sleep(): JobContext['sleep'] {
+    return (time, options) => this.#stepsOf().sleep(time, options)
+  }
+
+  get event(): JobContext['event'] {
+    return ((name, options) => this.#stepsOf().event(name, options)) as JobContext['event']
   }
 
   readonly parents = (): Promise<JobParent[]> => parentsOf(this.#context.store, this.job.links?.after ?? [])
@@ -95,6 +118,12 @@ export class Run extends Attempt implements JobContext {
 
   lossError(cause?: Error): JobLostError {
     return new JobLostError(this.id, this.fence, cause)
+  }
+
+  #stepsOf(): Steps {
+    const { store, events } = this.#context
+    this.#steps ??= new Steps(this, { store, events, transactions: this.#context })
+    return this.#steps
   }
 
   #note(): Notes {

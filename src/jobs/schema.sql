@@ -367,3 +367,51 @@ comment on table holdfast.dependency is
 comment on column holdfast.dependency.needs is 'ID of the job that must end first.';
 comment on column holdfast.dependency.job is 'ID of the waiting job, whose row in the table waiting has the stage jobs.';
 create index dependency_job on holdfast.dependency (job);
+
+create table holdfast.job_step (
+  job bigint not null,
+  name text not null,
+  kind text not null,
+  fence bigint not null,
+  attempt integer not null,
+  started_at timestamptz not null,
+  ended_at timestamptz,
+  due_at timestamptz,
+  event text,
+  result json,
+  primary key (job, name)
+);
+comment on table holdfast.job_step is
+  'Steps that jobs'' handlers have recorded, and waits that have begun. A job without steps has no row. Rows are deleted together with the '
+  'job''s history.';
+comment on column holdfast.job_step.job is 'ID of the job.';
+comment on column holdfast.job_step.name is 'Name of the step, unique in its job.';
+comment on column holdfast.job_step.kind is
+  'step: a function that has run. cursor: a value that the handler replaces. sleep: a wait until due_at. event: a wait for an event.';
+comment on column holdfast.job_step.fence is 'Fencing token of the claim that recorded the step.';
+comment on column holdfast.job_step.attempt is 'Number of the attempt that recorded the step.';
+comment on column holdfast.job_step.ended_at is 'Time of the record. Null while the job sleeps or waits for the event.';
+comment on column holdfast.job_step.due_at is 'End of the sleep, or time after which the job no longer waits for the event.';
+comment on column holdfast.job_step.event is 'Name of the event for which the job waits.';
+comment on column holdfast.job_step.result is
+  'Return value of the function, value of the cursor, or data of the event. Null if there is none: the event did not arrive in time, for '
+  'example.';
+
+create table holdfast.job_event (
+  job bigint not null,
+  number integer not null,
+  event text not null,
+  key text,
+  data json not null,
+  sent_at timestamptz not null default clock_timestamp(),
+  step text,
+  primary key (job, number)
+);
+comment on table holdfast.job_event is
+  'Events that were sent to jobs. Each wait takes the first event with its name that no other wait has taken. Rows are deleted together with '
+  'the job''s history.';
+comment on column holdfast.job_event.job is 'ID of the job.';
+comment on column holdfast.job_event.number is 'Position among the events of the job.';
+comment on column holdfast.job_event.event is 'Name of the event.';
+comment on column holdfast.job_event.key is 'Idempotency key. A second event with the same name and key is ignored. Null if there is none.';
+comment on column holdfast.job_event.step is 'Name of the step that has taken the event. Null until then.';

@@ -17,6 +17,24 @@ export interface FailedAttempt extends RecordedError {
   readonly instanceName: string | null
 }
 
+/** A step of a job: recorded, or waiting. */
+export interface JobStep {
+  /** Name of the step, unique in its job. */
+  readonly name: string
+  /** `step`: a function that has run. `cursor`: a value that the handler replaces. `sleep` and `event`: waits. */
+  readonly kind: 'step' | 'cursor' | 'sleep' | 'event'
+  /** Number of the attempt that recorded the step. */
+  readonly attempt: number
+  /** Time when the step started. */
+  readonly startedAt: string
+  /** Time when the step was recorded. Null while the job sleeps or waits for the event. */
+  readonly endedAt: string | null
+  /** End of the sleep, or time after which the job no longer waits for the event. Null for steps and cursors. */
+  readonly until: string | null
+  /** Name of the event. Null if the step is not a wait for an event. */
+  readonly event: string | null
+}
+
 /** A job's status. */
 export interface JobStatus {
   /** The job's ID. */
@@ -61,6 +79,8 @@ export interface JobStatus {
   readonly progress: number | undefined
   /** The last 100 lines that the handler logged, in all attempts. */
   readonly log: readonly LogLine[]
+  /** Steps that the handler has recorded, and waits that have begun, in the order of their start. */
+  readonly steps: readonly JobStep[]
   /** Value that the handler returned, as any JSON value. */
   readonly result: unknown
   /** Error that ended the job. */
@@ -92,6 +112,7 @@ export interface StatusRow {
   readonly instance_name: string | null
   readonly cancelled: string | null
   readonly meta: string | null
+  readonly steps: string | null
 }
 
 export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatus {
@@ -115,6 +136,7 @@ export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatu
     failures: row.failures === null ? [] : JSON.parse(row.failures),
     progress: row.progress ?? undefined,
     log: row.log === null ? [] : JSON.parse(row.log),
+    steps: row.steps === null ? [] : JSON.parse(row.steps),
     result: row.result === null ? undefined : JSON.parse(row.result),
     error: row.error === null ? undefined : JSON.parse(row.error),
     cancelling: row.cancelled ?? undefined,

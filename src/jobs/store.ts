@@ -48,6 +48,11 @@ type StatementName =
   | 'redrive'
   | 'pause'
   | 'known_queues'
+  | 'steps'
+  | 'record_step'
+  | 'wait'
+  | 'suspend'
+  | 'send'
 
 export class JobStore {
   readonly sql: Record<StatementName, Statement>

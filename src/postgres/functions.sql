@@ -53,6 +53,8 @@ create or replace function holdfast.lock_class(purpose text) returns integer
       when purpose operator(pg_catalog.=) 'job follow-ups' then 5
       -- The lock's object is the low 32 bits of the queue's key.
       when purpose operator(pg_catalog.=) 'job claims' then 6
+      -- The lock's object is the low 32 bits of the job's id.
+      when purpose operator(pg_catalog.=) 'job events' then 7
       when purpose operator(pg_catalog.=) 'schedule maintenance' then 16
       when purpose operator(pg_catalog.=) 'schedule declarations' then 17
       when purpose operator(pg_catalog.=) 'schedule sweep' then 18

@@ -106,7 +106,7 @@ export interface JobContext {
   event<Data = unknown>(name: string, options: EventOptions): Promise<Data | undefined>
 }
 
-/** What the function of a step receives. */
+/** Context of a step. The function of the step receives it. */
 export interface StepContext {
   /**
    * Transaction that commits together with the record of the step. The first query begins the transaction. With the

@@ -260,7 +260,7 @@ export class Steps {
   }
 }
 
-/** What the function of a step receives. Each step has its own transaction. */
+/** Context of one step. Each step has its own transaction. */
 class StepScope implements StepContext {
   readonly #run: SteppedAttempt
   readonly #context: TransactionContext

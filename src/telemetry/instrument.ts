@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import type { Context, Exception, Link, Meter, Tracer as OtelTracer, Span } from '@opentelemetry/api'
 import {
   isError,
+  isInstance,
   isThenable,
   objectWith,
   readOptions,
@@ -11,7 +12,7 @@ import {
   toRecordedError,
   UsageError,
 } from '../base/index.js'
-import { type Holdfast, version } from '../index.js'
+import { type Holdfast, JobSuspendedError, version } from '../index.js'
 import { buckets } from './buckets.js'
 import { errorTypeOf, type InstrumentName, instruments, type Measure } from './instruments.js'
 import { measureEvents } from './measure-events.js'
@@ -152,6 +153,8 @@ class OtelTracing implements Tracer {
   }
 
   #fail(span: Span, error: unknown): void {
+    // A job that sleeps or waits for an event has not failed.
+    if (isInstance(error, JobSuspendedError)) return span.end()
     // The OpenTelemetry SDK reads properties of the error, and reading a property of the original error may throw.
     const copy = toRecordedError(error)
     span.setAttribute('error.type', errorTypeOf(error))

@@ -25,6 +25,8 @@ from (
   from holdfast.waiting
   where failed = 0
     and crashes = 0
+    -- A job that sleeps or waits for an event has started.
+    and not exists (select from holdfast.job_step where job = waiting.id)
 ) as unbegun
 left join holdfast.queue on queue.key = unbegun.queue
 where queue = any($1::text::bigint[])
@@ -112,8 +114,8 @@ select moved
 from holdfast.job_maintain(1000)
 
 -- name: pass_time
--- Moves the start times of waiting jobs and the ends of their unique windows $2 ms earlier, for the given queues ($1). Returns the number
--- of due jobs.
+-- Moves the start times of waiting jobs, the ends of their sleeps and waits, and the ends of their unique windows $2 ms earlier, for the
+-- given queues ($1). Returns the number of due jobs.
 with windows as (
   update holdfast.unique_job
   set expires_at = expires_at - make_interval(secs => $2::float8 / 1000)
@@ -131,7 +133,14 @@ nearer as (
       end
   where queue = any($1::text::bigint[])
     and stage <> 'lane'
-  returning stage, run_at
+  returning id, stage, run_at
+),
+sleeps as (
+  update holdfast.job_step
+  set due_at = due_at - make_interval(secs => $2::float8 / 1000)
+  from nearer
+  where job_step.job = nearer.id
+    and job_step.ended_at is null
 ),
 lanes as (
   update holdfast.lane
@@ -182,6 +191,14 @@ waiting as (
 ),
 stopped as (
   delete from holdfast.job_stopped where queue = any($1::text::bigint[]) returning id
+),
+steps as (
+  delete from holdfast.job_step
+  where job in (select id from entries union select id from waiting union select id from stopped)
+),
+events as (
+  delete from holdfast.job_event
+  where job in (select id from entries union select id from waiting union select id from stopped)
 ),
 -- Includes unique keys that outlive their jobs.
 keys as (

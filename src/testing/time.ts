@@ -3,9 +3,9 @@ import type { Duration, Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Simulates the passage of time for waiting jobs in this namespace (delayed jobs, and jobs that are waiting for their
- * next attempt) and for unique jobs' windows. After it resolves, due jobs may run. Returns the number of due
- * jobs.
+ * Simulates the passage of time for waiting jobs in this namespace and for unique jobs' windows. Waiting jobs are delayed
+ * and sleeping jobs, jobs that are waiting for an event, and jobs that are waiting for their next attempt. After it
+ * resolves, due jobs may run. Returns the number of due jobs.
  *
  * Changes nothing else: clocks, running jobs' timeouts, leases, rates, limits, retention and other namespaces stay
  * unchanged.

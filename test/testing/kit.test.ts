@@ -164,6 +164,26 @@ describe('passTime', () => {
     expect(await jobEnded(holdfast, id, { within: '2s' })).toMatchObject({ state: 'done' })
   })
 
+  test('passTime ends sleeps and waits for events, and enqueued does not list jobs that have started', async () => {
+    const holdfast = await openAlone()
+    const slow = defineJob('slow', {
+      run: async (_: null, job) => {
+        await job.sleep('1d')
+        return String(await job.event('approved', { within: '1h' }))
+      },
+    })
+    const { id } = await holdfast.jobs.enqueue(slow)
+    await drain(holdfast, [slow])
+    expect(await enqueued(holdfast)).toEqual([])
+    await passTime(holdfast, '1d')
+    await drain(holdfast, [slow])
+    expect((await holdfast.jobs.find(id))!.state).toBe('waiting')
+    await passTime(holdfast, '1h')
+    expect(await drain(holdfast, [slow])).toMatchObject([{ id, state: 'done', result: 'undefined' }])
+    await emptyQueues(holdfast)
+    expect(await sql(fresh.url, 'select from holdfast.job_step where job = $1', [id])).toEqual([])
+  })
+
   test('passTime shortens the windows of unique jobs', async () => {
     const holdfast = await openAlone()
     const unique = { key: 'ada', for: '1h' } as const

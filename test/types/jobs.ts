@@ -156,6 +156,31 @@ context.enqueue(mail, null)
 // @ts-expect-error: the job has no input
 context.enqueue(cleanUp, {})
 
+// Steps
+is<number>()(await context.step('charge', async () => 1))
+is<string>()(await context.step('name', ({ signal }) => String(signal.aborted)))
+is<undefined>()(await context.step('book', async ({ tx }) => void (await tx.query('select 1'))))
+is<JobRef<number>>()(await context.step('child', ({ enqueue }) => enqueue(mail, { to: 'ada' })))
+const cursor = await context.cursor('last', 0)
+is<number>()(cursor.value)
+is<number>()(await cursor.advance(() => cursor.value + 1))
+is<void>()(await context.sleep('1d'))
+context.sleep(new Date(), { step: 'until then' })
+is<{ by: string } | undefined>()(await context.event<{ by: string }>('approved', { within: '7d' }))
+is<unknown>()(await context.event('approved', { within: '7d' }))
+is<boolean>()(await jobs.send(7, 'approved', { by: 'ada' }, { key: 'request:1' }))
+jobs.retry(7, { fromStart: true })
+// @ts-expect-error: a value of another type
+cursor.advance(() => 'one')
+// @ts-expect-error: the value of a cursor changes only through advance
+cursor.value = 1
+// @ts-expect-error: the option within is missing
+context.event('approved')
+// @ts-expect-error: no duration
+context.sleep('soon')
+// @ts-expect-error: no function
+context.step('charge', 1)
+
 // Jobs of schedules
 schedules.add('nightly', { cron: '0 3 * * *', job: parsed, input: (tick) => ({ to: 'ada', at: tick.toISOString() }) })
 defineSchedule('nightly', { cron: '0 3 * * *', job: cleanUp, input: () => null })

@@ -10,6 +10,7 @@ import {
   StepLimitError,
   UsageError,
 } from '../../src/index.js'
+import { passTime } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -170,18 +171,19 @@ test('a sleeping job gives its slot back, and continues without another attempt'
     await job.step('before', () => 1)
     try {
       await job.tx.query(...insert('sleep', 'outside of a step'))
-      await job.sleep(200)
+      await job.sleep('1h')
     } finally {
       cleanedUp.push(job.signal.reason)
     }
     return 'awake'
   })
   const sleeping = await untilState(holdfast, id, 'waiting')
-  expect(worker.running).toBe(0)
+  await until('the slot is free', () => worker.running === 0)
   expect(sleeping.steps).toMatchObject([
     { name: 'before' },
     { name: 'sleep', kind: 'sleep', endedAt: null, event: null },
   ])
+  await passTime(holdfast, '1h')
   expect(await holdfast.jobs.result(id)).toBe('awake')
   expect(attempts).toEqual([1, 1])
   expect(cleanedUp).toEqual([expect.any(JobSuspendedError), undefined])
@@ -259,7 +261,7 @@ test('events are received in their order, whether they are sent before or after 
     const status = (await holdfast.jobs.find(id))!
     return status.state === 'waiting' && status.steps.length === 2
   })
-  expect(worker.running).toBe(0)
+  await until('the slot is free', () => worker.running === 0)
   // This event is early: the job waits for another one.
   expect(await holdfast.jobs.send(id, 'other')).toBe(true)
   await stays(

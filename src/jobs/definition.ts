@@ -66,9 +66,11 @@ export interface JobContext {
    * is unique in the job. The result is stored as JSON, and the call returns the stored value.
    *
    * @example
-   * const charge = await job.step('charge', () => payments.charge(order, { idempotencyKey: `order:${order}` }))
-   * await job.step('book', async ({ tx }) => {
-   *   await tx.query('insert into booking (order_id, charge) values ($1, $2)', [order, charge.id])
+   * const fulfil = defineJob('fulfil', {
+   *   run: async ({ order }: { order: number }, job) => {
+   *     const charge = await job.step('charge', () => payments.charge(order, { idempotencyKey: `order:${order}` }))
+   *     await job.step('book', ({ tx }) => tx.query('insert into booking values ($1, $2)', [order, charge.id]))
+   *   },
    * })
    */
   step<Result>(name: string, work: (step: StepContext) => Promise<Result> | Result): Promise<Result>
@@ -77,14 +79,17 @@ export interface JobContext {
    * last value. The cursor counts as one step.
    *
    * @example
-   * const last = await job.cursor('last-row', 0)
-   * for (let isDone = false; !isDone; ) {
-   *   await last.advance(async ({ tx }) => {
-   *     const ids = await archive(tx, { after: last.value, limit: 1_000 })
-   *     isDone = ids.length === 0
-   *     return ids.at(-1) ?? last.value
-   *   })
-   * }
+   * const pages = defineJob('pages', {
+   *   run: async ({ count }: { count: number }, job) => {
+   *     const page = await job.cursor('page', 1)
+   *     while (page.value <= count) {
+   *       await page.advance(async ({ tx }) => {
+   *         await tx.query('select archive_page($1)', [page.value])
+   *         return page.value + 1
+   *       })
+   *     }
+   *   },
+   * })
    */
   cursor<Value>(name: string, initial: Value): Promise<JobCursor<Value>>
   /**
@@ -100,8 +105,12 @@ export interface JobContext {
    * and resumes the job when the event arrives, or when `within` has passed: then the call returns undefined.
    *
    * @example
-   * const approval = await job.event<{ by: string }>('approved', { within: '7d' })
-   * if (approval === undefined) return JobOutcome.cancel('not approved in time')
+   * const publish = defineJob('publish', {
+   *   run: async (_: null, job) => {
+   *     const approval = await job.event<{ by: string }>('approved', { within: '7d' })
+   *     return approval === undefined ? JobOutcome.cancel('not approved in time') : approval.by
+   *   },
+   * })
    */
   event<Data = unknown>(name: string, options: EventOptions): Promise<Data | undefined>
 }

@@ -154,7 +154,10 @@ class OtelTracing implements Tracer {
 
   #fail(span: Span, error: unknown): void {
     // A job that sleeps or waits for an event has not failed.
-    if (isInstance(error, JobSuspendedError)) return span.end()
+    if (isInstance(error, JobSuspendedError)) {
+      span.end()
+      return
+    }
     // The OpenTelemetry SDK reads properties of the error, and reading a property of the original error may throw.
     const copy = toRecordedError(error)
     span.setAttribute('error.type', errorTypeOf(error))

@@ -237,6 +237,20 @@ describe('job show', () => {
     )
   })
 
+  test('job show lists the steps of a job and what it waits for', async () => {
+    const stepped = defineJob('stepped', {
+      run: async (_: null, job) => {
+        await job.step('charge', () => 7)
+        await job.event('approved', { within: '1d' })
+      },
+    })
+    const { id } = await holdfast.jobs.enqueue(stepped, null)
+    await drain(holdfast, [stepped])
+    const { stdout } = await run(['job', 'show', String(id)], env)
+    expect(stdout).toMatch(/^step charge\tstep, recorded .+ after .+ \(attempt 1\)$/m)
+    expect(stdout).toMatch(/^step approved\twaits for the event "approved" until .+$/m)
+  })
+
   test('job show and job ls report that no worker handles the kind of a job, and which jobs must end first', async () => {
     const first = await holdfast.jobs.enqueue(mail, { to: 'ada' })
     const second = await holdfast.jobs.enqueue(mail, { to: 'bob' }, { after: [first] })

@@ -84,6 +84,19 @@ test('a step whose function throws leaves neither a record nor an effect', async
   expect(await effects('throws')).toEqual(['attempt 2'])
 })
 
+test('a step whose transaction cannot commit is not recorded', async () => {
+  const holdfast = await start('commit fails')
+  await sql(fresh.url, 'create table public.deferred (id integer unique deferrable initially deferred)')
+  const { id } = await run(holdfast, async (job) => {
+    // PostgreSQL checks the constraint when the transaction commits.
+    await job.step('insert', ({ tx }) =>
+      tx.query('insert into public.deferred select $1 from generate_series($1, 2)', [job.attempt]),
+    )
+  })
+  await holdfast.jobs.result(id)
+  expect(await sql(fresh.url, 'select id from public.deferred')).toEqual([{ id: 2 }])
+})
+
 test('a stale worker records neither a step nor its effect', async () => {
   const holdfast = await start('stale')
   const [begun, opening] = [gate(), gate()]

@@ -123,7 +123,10 @@ test('every event is emitted with its properties, and the metrics have the names
     retry: { attempts: 1 },
     run: () => Promise.reject(new Error('no job')),
   })
-  const ends = defineJob('ends', { queue: 'q', run: (how: string) => (how === 'discard' ? JobOutcome.discard() : how) })
+  const ends = defineJob('ends', {
+    queue: 'q',
+    run: (how: string, job) => (how === 'discard' ? JobOutcome.discard() : job.step('only', () => how)),
+  })
   const [failed] = [await one.jobs.enqueue(fails, null)]
   const refs = await one.jobs.enqueueMany(ends, ['done', 'discard'])
   const ids = refs.map(({ id }) => id)
@@ -134,6 +137,7 @@ test('every event is emitted with its properties, and the metrics have the names
   work(one, [fails, ends])
   const properties = { kind: 'ends', queue: 'q', attempt: 1, durationMs: expect.any(Number) }
   expect(await untilReceived('job.done')).toEqual({ ...properties, id: ids[0] })
+  expect(received['job.step-recorded']).toEqual([{ ...properties, id: ids[0], step: 'only' }])
   expect(await untilReceived('job.ended')).toEqual({ ...properties, id: ids[1], state: 'discarded' })
   expect(await untilReceived('job.failed')).toMatchObject({
     id: failed.id,

@@ -1,5 +1,6 @@
 import { noSuchJob, times } from '../../acts/index.js'
-import type { FailedAttempt, JobStatus } from '../../index.js'
+import { formatDuration } from '../../base/index.js'
+import type { FailedAttempt, JobStatus, JobStep } from '../../index.js'
 import { instanceLabel } from '../../observe/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
@@ -39,6 +40,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     Object.keys(job.meta).length > 0 && ['meta', JSON.stringify(job.meta)],
     job.result !== undefined && ['result', JSON.stringify(job.result)],
     error && ['error', errorText(error)],
+    ...job.steps.map((step): Fact => [`step ${step.name}`, stepText(step, timeText)]),
     ...job.failures.map((failure): Fact => {
       return [
         `attempt ${failure.attempt}`,
@@ -49,6 +51,18 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     ...job.log.map((line): Fact => ['log', logLineText(line)]),
   ]
   return facts.filter((fact) => fact !== false && fact !== undefined)
+}
+
+function stepText(
+  { kind, attempt, startedAt, endedAt, until, event }: JobStep,
+  timeText: (at: Date) => string,
+): string {
+  if (endedAt === null) {
+    const reason = event === null ? 'sleeps' : `waits for the event "${event}"`
+    return `${reason} until ${timeText(new Date(until!))}`
+  }
+  const took = formatDuration(Date.parse(endedAt) - Date.parse(startedAt))
+  return `${kind}, recorded ${timeText(new Date(endedAt))} after ${took} (attempt ${attempt})`
 }
 
 function byInstance({ instance, instanceName }: Pick<JobStatus | FailedAttempt, 'instance' | 'instanceName'>): string {

@@ -55,6 +55,22 @@ class ThreadAttempt implements ThreadJob {
     throw new NotInThreadError('parents')
   }
 
+  get step(): never {
+    throw new NotInThreadError('step')
+  }
+
+  get cursor(): never {
+    throw new NotInThreadError('cursor')
+  }
+
+  get sleep(): never {
+    throw new NotInThreadError('sleep')
+  }
+
+  get event(): never {
+    throw new NotInThreadError('event')
+  }
+
   // The following members must work without `this`, because handlers destructure their context.
   readonly progress: JobContext['progress'] = (value) => {
     if (!this.isOver && typeof value === 'number') send({ type: 'progress', value })

@@ -44,7 +44,7 @@ test('a handler that logs just before its end, while the worker closes, is recor
   const closed = worker.close({ within: 50 })
   opening.open()
   await closed
-  const log = ['last line']
+  const log = [{ text: 'last line', attempt: 1 }]
   expect(await jobs.find(short!.id)).toMatchObject({ state: 'done', log })
   expect(await jobs.find(endless!.id)).toMatchObject({ state: 'ready', crashes: 0, log })
 })

@@ -117,10 +117,7 @@ export interface HoldfastEvents {
     readonly retryInMs: number | undefined
     readonly error: unknown
   }
-  /**
-   * A job's attempt ended in another way: the handler chose an outcome, sleeps or waits for an event (`suspended`), the job was
-   * cancelled, or the worker stopped.
-   */
+  /** A job's attempt ended in another way: with an outcome, suspended, cancelled, or because the worker stopped. */
   'job.ended': JobFacts & {
     readonly durationMs: number
     readonly state: 'retried' | 'suspended' | 'cancelled' | 'discarded' | 'returned' | 'lost'

@@ -414,4 +414,6 @@ comment on column holdfast.job_event.job is 'ID of the job.';
 comment on column holdfast.job_event.number is 'Position among the events of the job.';
 comment on column holdfast.job_event.event is 'Name of the event.';
 comment on column holdfast.job_event.key is 'Idempotency key. A second event with the same name and key is ignored. Null if there is none.';
+comment on column holdfast.job_event.data is 'Data of the event. JSON null if the event has no data.';
+comment on column holdfast.job_event.sent_at is 'Time when the event was sent.';
 comment on column holdfast.job_event.step is 'Name of the step that has taken the event. Null until then.';

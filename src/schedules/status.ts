@@ -19,7 +19,16 @@ export interface ScheduleStatus {
    */
   readonly nextAt: Date | undefined
   /** Job that each tick of a stored schedule enqueues. Undefined if the schedule is in code. */
-  readonly job: { readonly queue: string; readonly kind: string; readonly input: unknown } | undefined
+  readonly job:
+    | {
+        /** Queue of the job. */
+        readonly queue: string
+        /** Kind of the job. */
+        readonly kind: string
+        /** Input of the job. */
+        readonly input: unknown
+      }
+    | undefined
   /**
    * Live instances that have the schedule in their code, each with its rule. If the list is empty, no instance runs the
    * schedule, unless it is a stored schedule.

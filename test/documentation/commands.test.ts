@@ -130,6 +130,10 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast schedule override invoices --every 1h': /1h/,
   'holdfast schedule override invoices --cron "0 6 * * MON-FRI" --timezone Europe/London': /0 6 \* \* MON-FRI/,
   'holdfast schedule override invoices --clear': /invoices/,
+  'holdfast schedule set tenant:42:report reports send-report \'{"tenant": 42}\' --cron "0 8 * * *" --timezone Europe/London':
+    /tenant:42:report/,
+  'holdfast schedule set poll default poll-feeds --every 5m --overlap skip': /poll/,
+  'holdfast schedule rm tenant:42:report': /tenant:42:report/,
   'holdfast schedule next "0 3 * * *"': /T03:00:00/,
   'holdfast schedule next "0 3 * * *" --timezone Europe/London': /T0[23]:00:00/,
   'holdfast schedule next "*/10 2 * * *" --timezone America/New_York --from 2026-03-08T00:00:00Z':

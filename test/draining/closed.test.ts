@@ -52,6 +52,7 @@ const calls: Record<string, Record<string, (holdfast: Holdfast, client: Client) 
     work: ({ jobs }) => jobs.work([job]),
     cancel: ({ jobs }) => jobs.cancel(1),
     retry: ({ jobs }) => jobs.retry(1),
+    send: ({ jobs }) => jobs.send(1, 'approved'),
     find: ({ jobs }) => jobs.find(1),
     result: ({ jobs }) => jobs.result(1),
     pause: ({ jobs }) => jobs.pause('default'),
@@ -71,6 +72,8 @@ const calls: Record<string, Record<string, (holdfast: Holdfast, client: Client) 
     find: ({ schedules }) => schedules.find('a'),
     list: ({ schedules }) => schedules.list(),
     runs: ({ schedules }) => schedules.runs('a'),
+    upsert: ({ schedules }) => schedules.upsert('a', { every: '1h', job, input: 1 }),
+    remove: ({ schedules }) => schedules.remove('a'),
   },
 }
 

@@ -54,15 +54,17 @@ describe('the package', () => {
     const { dependencies, scripts } = await manifest()
     expect(Object.keys(dependencies)).toEqual(['commander', 'croner', 'pg'])
     expect(Object.keys(scripts).filter((name) => /^(pre|post)?install$/.test(name))).toEqual([])
-    const pages = ['CHANGELOG.md', 'CONTRIBUTING.md', 'README.md', 'ROADMAP.md', 'SECURITY.md']
+    const pages = ['CHANGELOG.md', 'README.md', 'ROADMAP.md', 'SECURITY.md']
     expect((await readdir(unpacked())).sort()).toEqual([...pages, 'LICENSE', 'dist', 'docs', 'package.json'].sort())
     const files = await readdir(unpacked(), { recursive: true })
-    const unneeded = /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$|^docs\/.*\.(?!md$)|^docs\/(decisions|images)/
+    const unneeded =
+      /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$|^docs\/.*\.(?!md$)|^docs\/(decisions|images|reference\/benchmarks)/
     expect(files.filter((name) => unneeded.test(name))).toEqual([])
   })
 
   test('the links in the packed documentation lead to packed files, or to files that only the repository has', async () => {
-    const onlyInRepository = /^(bench|deploy|docs\/decisions|docs\/images|examples|faults|src|test)(\/|$)/
+    const onlyInRepository =
+      /^(bench|deploy|CONTRIBUTING\.md|docs\/decisions|docs\/images|docs\/reference\/benchmarks\.md|examples|faults|src|test)(\/|$)/
     const files = new Set(await readdir(unpacked(), { recursive: true }))
     const pages = [...files].filter((name) => name.endsWith('.md'))
     const targets: [page: string, target: string][] = []
@@ -84,7 +86,7 @@ describe('the package', () => {
     expect(declarations.filter((name) => /^(cli|demo)\//.test(name))).toEqual([])
     for (const name of declarations) {
       const text = await readFile(join(dist, name), 'utf8')
-      for (const [, path] of text.matchAll(/['"](\.{1,2}\/[^'"]+)\.js['"]/g)) {
+      for (const [, path] of text.matchAll(/(?:from |import\()['"](\.{1,2}\/[^'"]+)\.js['"]/g)) {
         expect(declarations, `${name} imports ${path}`).toContain(join(dirname(name), `${path}.d.ts`))
       }
     }

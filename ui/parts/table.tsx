@@ -118,7 +118,8 @@ export function Table<Row>(props: TableProps<Row>) {
       {isNarrow ? (
         <FactRows {...tableProps} setOrder={setOrder} />
       ) : (
-        <div class="table-box">
+        // A wide table scrolls. Without this, a keyboard could not scroll a table that contains no buttons.
+        <div class="table-box" tabIndex={props.onOpen || columns.some(({ sort }) => sort) ? undefined : 0}>
           <RowTable {...tableProps} setOrder={setOrder} />
         </div>
       )}

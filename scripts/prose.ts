@@ -36,7 +36,7 @@ const replaced: readonly [pattern: RegExp, instead: string][] = [
   [/\bso many\b/i, 'the number'],
   [/\bfor as long as\b/i, 'while, until'],
   [/\bfrom when on\b/i, 'since'],
-  [/\bthe time is over\b|\bis at an end\b/i, 'times out, has finished'],
+  [/\btime (?:is|was) over\b|\bis at an end\b/i, 'times out, has finished'],
   [/\btakes no new work\b/i, 'stops claiming'],
 ]
 

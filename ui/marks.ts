@@ -1,5 +1,5 @@
 // Assigns a letter and a colour to each instance. The letter comes from the name: `W3` for `web-3`, `A` for `Ada`. The
-// default name, which consists of a host and a process ID, says nothing about the instance, so that its letter is
+// default name, which consists of a host and a process ID, does not identify the instance, so that its letter is
 // derived from the ID. If the letter is taken, another free letter is used. The browser stores the letters across
 // reloads, so that an instance keeps its letter.
 

@@ -48,7 +48,7 @@ export interface Outcome {
   readonly job?: number
   /** Number of objects that an act on many objects has changed. */
   readonly count?: number
-  /** Parameters that continue an act that stopped because its time was over. */
+  /** Parameters that continue an act that reached its time limit. */
   readonly next?: Readonly<Record<string, string>>
 }
 

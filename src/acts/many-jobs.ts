@@ -23,7 +23,7 @@ const maxPreviewed = 10_000
 const previewMs = 2_500
 
 /**
- * Acts on all jobs that a search finds. An act works in batches. When its time is over, it stops, and its outcome
+ * Acts on all jobs that a search finds. An act works in batches. When its time limit passes, the act stops, and its outcome
  * contains the parameters that continue it: the place in the search, and the time when the act began. The act leaves
  * jobs alone that changed after this time. Otherwise, a job that fails again immediately would be retried again.
  */
@@ -57,7 +57,7 @@ export const manyJobs = {
       joinSentences(
         `${jobs} will not run.`,
         'A running job receives a request to stop, and ends when its handler reacts. Effects so far are not undone.',
-        'Jobs that wait for a cancelled job are cancelled as well, unless their ifFailed says otherwise.',
+        'Jobs that wait for a cancelled job are cancelled as well, unless their option ifFailed prevents this.',
       ),
     run: ({ jobs }, ids, reason) => jobs.cancelMany(ids, reason ?? 'Cancelled'),
   }),

@@ -4,7 +4,7 @@ import type { Settings } from './settings.js'
 
 export function graphParticipantLabel(participant: Participant): string {
   const { kind, job, pids } = participant
-  if (kind === 'nobody') return 'no holder'
+  if (kind === 'no-holder') return 'no holder'
   return job ? `job ${job.id} (${job.kind})` : participantLabel(participant, pids[0])
 }
 

@@ -281,7 +281,7 @@ export class DemoRunner {
 
   #reportTakeovers(loss: Loss): void {
     const { victim, how, works: held, takeovers } = loss
-    // The instance continues its work when it wakes, so the report of its thaw says everything.
+    // The instance continues its work when it wakes, so the report of its wake-up contains the whole event.
     if (how === 'frozen' && takeovers.length === 0) {
       this.#kept.set(victim, held)
       return

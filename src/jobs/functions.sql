@@ -245,7 +245,7 @@ create or replace function holdfast.job_find(ids bigint[])
   $$;
 comment on function holdfast.job_find(bigint[]) is
   'Returns these jobs with their states: waiting, ready, running, done, cancelled, discarded or buried. Returns nothing for a job that does '
-  'not exist or whose retention time is over.';
+  'not exist or whose retention time has passed.';
 
 create or replace function holdfast.job_input(payload json) returns jsonb
   language sql immutable strict parallel safe

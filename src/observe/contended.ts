@@ -1,13 +1,13 @@
 /**
  * A participant in the wait graph: a whole instance, a session that does not belong to Holdfast, or a job that is not
- * running. The participant `nobody` represents a minimum hold or a rate limit that blocks a name. Such a name becomes
+ * running. The participant `no-holder` represents a minimum hold or a rate limit that blocks a name. Such a name becomes
  * free only after some time.
  */
 export interface Participant {
-  /** ID of the participant: the instance ID, or a text such as `session 4711`, `job 17` or `nobody`. */
+  /** ID of the participant: the instance ID, or a text such as `session 4711`, `job 17` or `no-holder`. */
   readonly id: string
   /** Kind of participant. */
-  readonly kind: 'instance' | 'session' | 'job' | 'nobody'
+  readonly kind: 'instance' | 'session' | 'job' | 'no-holder'
   /** Instance ID. Null for other kinds of participants. */
   readonly instance: string | null
   /** Name of the instance. */

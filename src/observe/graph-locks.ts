@@ -87,7 +87,7 @@ export class LockedNames {
       return [
         {
           ...{
-            participant: held ? instance : nobody.id,
+            participant: held ? instance : noHolder.id,
             how: held ? 'lease' : 'min-hold',
             mode: 'exclusive',
             pid: null,
@@ -107,9 +107,9 @@ export class LockedNames {
 }
 
 /** Participant that represents a minimum hold or a rate limit that blocks a name. */
-export const nobody: Participant = {
-  id: 'nobody',
-  kind: 'nobody',
+export const noHolder: Participant = {
+  id: 'no-holder',
+  kind: 'no-holder',
   instance: null,
   instanceName: null,
   host: null,
@@ -128,7 +128,7 @@ function participantId({ instance, pid }: Pick<ObservedLock, 'instance' | 'pid'>
 type InstanceColumns = Pick<RecordedWaitRow, 'instance_name' | 'host' | 'os_pid'>
 
 export function instanceOf(id: string, { instance_name, host, os_pid }: InstanceColumns): Participant {
-  return { ...nobody, id, kind: 'instance', instance: id, instanceName: instance_name, host, osPid: os_pid }
+  return { ...noHolder, id, kind: 'instance', instance: id, instanceName: instance_name, host, osPid: os_pid }
 }
 
 function nameId(key: string): string {

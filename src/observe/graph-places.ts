@@ -1,5 +1,5 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
-import { callOf, groupBy, instanceOf, nobody, type RecordedWaitRow } from './graph-locks.js'
+import { callOf, groupBy, instanceOf, noHolder, type RecordedWaitRow } from './graph-locks.js'
 
 /** A holder of or waiter for a limit or a lane, or a job that blocks another job or is waiting for another job. */
 export interface PlaceRow {
@@ -53,13 +53,13 @@ export class Places {
   }
 
   *participants(): Iterable<Participant> {
-    yield nobody
+    yield noHolder
     for (const row of this.#rows) {
       const { instance, job, job_kind, job_state, queue } = row
       if (instance !== null) yield instanceOf(instance, row)
       else if (job !== null) {
         const facts = { id: Number(job), kind: job_kind!, queue, state: job_state! }
-        yield { ...nobody, id: participantOf(row), kind: 'job', job: facts }
+        yield { ...noHolder, id: participantOf(row), kind: 'job', job: facts }
       }
     }
   }
@@ -76,7 +76,7 @@ function nameOf({ kind, key }: PlaceRow): string {
 }
 
 function participantOf({ instance, job }: PlaceRow): string {
-  return instance ?? (job === null ? nobody.id : `job ${job}`)
+  return instance ?? (job === null ? noHolder.id : `job ${job}`)
 }
 
 function holdingOf(row: PlaceRow): Holding {
@@ -92,7 +92,7 @@ function rateOf({ free_in_ms }: PlaceRow): Holding[] {
   if (free_in_ms === null) return []
   return [
     {
-      ...{ participant: nobody.id, how: 'rate', mode: 'exclusive', pid: null, job: null, weight: 0 },
+      ...{ participant: noHolder.id, how: 'rate', mode: 'exclusive', pid: null, job: null, weight: 0 },
       ...{ since: null, forMs: null, freeInMs: Math.round(free_in_ms) },
     },
   ]

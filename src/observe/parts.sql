@@ -162,7 +162,7 @@ ready_stretch as materialized (
 -- $13 contains texts that the last error contains. $14 contains texts that the number, the kind, the queue or the last error contains. The
 -- job changed its state between $15 and $16. Each is milliseconds since 1970, or milliseconds before now as a negative number, or null.
 -- Each source reads one kind of place. $6 contains the sources to read, with the place after which each source starts. A place sorts the jobs of
--- its source. The part `shown` contains at most $9 jobs. The part `source_state` tells where each source stopped. A source scans at most $10 rows, and
+-- its source. The part `shown` contains at most $9 jobs. The part `source_state` contains the place where each source stopped. A source scans at most $10 rows, and
 -- the source done $11 rows, because the filters have no index. A scan that reaches the limit has an is_cut row. The limits are subqueries, so
 -- that the planner chooses the index. Uses the indexes job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey, job_stopped_state and
 -- job_end_bucket.

@@ -84,15 +84,15 @@ test('a spent rate shows that it waits for its refill, and a name in its minimum
   const captionOf = (how: 'rate' | 'min-hold') => {
     const name: ContendedName = {
       ...{ id: 'a', kind: how === 'rate' ? 'lane' : 'lease', key: '1', namespace: 'shop', label: 'a', queue: null },
-      ...{ max: null, inUse: null, waiting: 1, holders: [{ ...facts, participant: 'nobody', how }] },
+      ...{ max: null, inUse: null, waiting: 1, holders: [{ ...facts, participant: 'no-holder', how }] },
       waits: [{ ...facts, participant: 'session 7', requests: 1, behind: null, calls: [] }],
     }
-    const nobody: Participant = {
-      ...{ id: 'nobody', kind: 'nobody', instance: null, instanceName: null, host: null, osPid: null },
+    const noHolder: Participant = {
+      ...{ id: 'no-holder', kind: 'no-holder', instance: null, instanceName: null, host: null, osPid: null },
       ...{ pids: [], application: null, user: null, job: null },
     }
-    const graph = buildGraph([name], [nobody, { ...nobody, id: 'session 7', kind: 'session', pids: [7] }])
-    return drawWaits(waitGraphView(graph), false).nodes.find(({ id }) => id === 'nobody')?.caption
+    const graph = buildGraph([name], [noHolder, { ...noHolder, id: 'session 7', kind: 'session', pids: [7] }])
+    return drawWaits(waitGraphView(graph), false).nodes.find(({ id }) => id === 'no-holder')?.caption
   }
   expect([captionOf('rate'), captionOf('min-hold')]).toEqual(['waits for refill', 'blocks 1'])
 })

@@ -183,7 +183,7 @@ test('graph shows who waits for whom, for every kind of name and in every format
     `job ship: job ${blocked} < job ${after}`,
     'lane shop:7: a < job '.concat(String(blocked)),
     'lease etl: a < b',
-    "lease o'clock: nobody < b",
+    "lease o'clock: no-holder < b",
     'limit gpu: a < b c',
     'lock left: c < c',
     'lock report: psql < writer c',

@@ -156,7 +156,14 @@ function Bar({
   const main = first?.instance ? mark(first.instance) : undefined
   return (
     <g class="tick-timeline-dot" style={main?.style}>
-      <rect x={left} y={laneY - 9} width={wide} height="16" rx="2" class={main ? undefined : 'tick-timeline-nobody'} />
+      <rect
+        x={left}
+        y={laneY - 9}
+        width={wide}
+        height="16"
+        rx="2"
+        class={main ? undefined : 'tick-timeline-unclaimed'}
+      />
       {main && wide >= 9 && (
         <text x={left + wide / 2} y={laneY + 2.5} style={sizeOf(main.letter)}>
           {main.letter}
@@ -169,7 +176,7 @@ function Bar({
         return (
           <rect
             key={instance ?? ''}
-            class={instance === null ? 'tick-timeline-nobody' : undefined}
+            class={instance === null ? 'tick-timeline-unclaimed' : undefined}
             style={instance === null ? undefined : mark(instance).style}
             x={begin}
             y={laneY + 8}

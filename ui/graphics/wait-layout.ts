@@ -100,7 +100,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
       certain: 'deadlock',
       possible: 'possible deadlock',
       root:
-        who.kind === 'nobody' && holdsOnlyRates(id)
+        who.kind === 'no-holder' && holdsOnlyRates(id)
           ? 'waits for refill'
           : blocks.get(id)
             ? `blocks ${blocks.get(id)}`

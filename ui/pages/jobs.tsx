@@ -284,7 +284,7 @@ interface SearchedProps {
   readonly queues: Queues['rows']
 }
 
-/** Tells how much of the jobs a page of a search has covered. */
+/** Shows how many of the jobs a page of a search has covered. */
 function Searched({ rows, search, queues }: SearchedProps) {
   const wanted = readJobSearch(search).queues
   const all = countInStates(

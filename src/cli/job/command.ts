@@ -18,7 +18,7 @@ export function addJob(program: CliCommand): void {
       .description(
         'Lists running jobs, then failed jobs (newest first), ready jobs in queue order, waiting jobs (next due first), and the other ' +
           'ended jobs (newest first). Covers all namespaces, unless --namespace is given. Filters other than --queue and --state read ' +
-          'the jobs one after another, for at most 10 s. If jobs were left out, the command says so.',
+          'the jobs one after another, for at most 10 s. If not all jobs were read, the command prints a note.',
       ),
     'list',
   )

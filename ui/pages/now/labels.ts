@@ -18,7 +18,7 @@ export function nameLabel({ kind, key, label, queue, max, inUse }: ContendedName
 
 /** Returns the label of a participant, such as `worker-3`, `job 12 (send-email)` or `psql session 4711`. */
 export function participantLabel({ kind, instance, instanceName, application, user, pids, job }: Participant): string {
-  if (kind === 'nobody') return 'no holder'
+  if (kind === 'no-holder') return 'no holder'
   if (job) return `job ${job.id} (${job.kind})`
   if (instance !== null) return instanceName ?? instance
   return `${application || user || 'unknown'} session ${pids.join(', ')}`

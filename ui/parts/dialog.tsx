@@ -1,6 +1,6 @@
 import './dialog.css'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { Icon } from './icons.js'
 
 interface DialogProps {
@@ -15,7 +15,8 @@ interface DialogProps {
 export function Dialog({ title, onClose, kind = 'plain', children }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
-  useEffect(() => {
+  // Opens in the same turn as the rendering: between the two, a key that the user presses would have no dialog to close.
+  useLayoutEffect(() => {
     // A row's details return the focus to the row, even if the keys have moved from the details of another row.
     const row = kind === 'side' ? document.querySelector('#content [data-opened]:not(dialog *)') : null
     const before = row?.querySelector('.fact-open') ?? row ?? document.activeElement

@@ -26,6 +26,7 @@ const benches: Record<string, () => Promise<Bench>> = {
   cold: () => import('./cold.ts'),
   takeover: () => import('./takeover.ts'),
   growth: () => import('./growth.ts'),
+  pages: () => import('./pages.ts'),
 }
 
 const { values, positionals } = parseArgs({

@@ -19,7 +19,7 @@ import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { bundle } from '../../scripts/bundle.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/embedded/index.js'
-import { isInHurry, waysOf } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const isRoot = process.getuid?.() === 0
@@ -382,7 +382,7 @@ describe('a program with an embedded server', { timeout: 120_000 }, () => {
     expect(message).toContain(join(installation.home, 'data'))
   })
 
-  test.skipIf(isInHurry)(
+  test.skipIf(!runsAll)(
     'startEmbedded repairs a copy with missing files, and refuses a copy that other users can change',
     async () => {
       const installation = install('without links')

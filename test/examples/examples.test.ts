@@ -5,13 +5,13 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { typescript } from '../setup/typescript.js'
-import { isInHurry } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 
 const directory = new URL('../../examples/', import.meta.url)
 const helpers = ['database.ts', 'transactions/story.ts']
 /** Each uses a processor for more than ten seconds. */
 const long = ['divided-work.ts', 'failover.ts', 'thousand-at-once.ts']
-const left = isInHurry ? [...helpers, ...long] : helpers
+const left = runsAll ? helpers : [...helpers, ...long]
 const files = ['', 'handlers/', 'transactions/'].flatMap(examplesIn).filter((path) => !left.includes(path))
 const run = promisify(execFile)
 

@@ -1,18 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { sqlSession } from '../setup/facts.js'
-import { isInHurry } from '../setup/variants.js'
+import { sql, sqlSession } from '../setup/facts.js'
+import { runsAll } from '../setup/variants.js'
 import { Load } from './load.js'
 
 // Maintenance that administrators and their tools do on tables while the fleet is working.
 
 /** Time for which a tool locks the tables. */
 const lockedMs = 2_000
-/** Tables that all operations use. */
+/** Tables that all operations use. Of a partitioned table, all its partitions. */
 const busy = [
   'job',
+  'job_end',
   'waiting',
-  'job_history_default',
   'lane',
   'unique_job',
   'name',
@@ -22,16 +22,24 @@ const busy = [
   'delivery',
   'tick',
 ]
-const tables = busy.map((name) => `holdfast.${name}`)
 
-const unhurried = test.skipIf(isInHurry)
+async function tablesOf(url: string): Promise<string[]> {
+  const rows = await sql<{ name: string }>(
+    url,
+    `select coalesce(leaf.relid, root)::regclass::text as name
+     from unnest($1::regclass[]) as root left join lateral pg_partition_tree(root) as leaf on leaf.isleaf`,
+    [busy.map((name) => `holdfast.${name}`)],
+  )
+  return rows.map(({ name }) => name)
+}
 
-unhurried(
+test.skipIf(!runsAll)(
   'operations continue during VACUUM FULL, ANALYZE, REINDEX and CREATE INDEX CONCURRENTLY',
   { timeout: 240_000 },
   async () => {
     const load = await Load.start()
     const admin = await sqlSession(load.url)
+    const tables = await tablesOf(load.url)
     const undisturbed = await load.slowestUndisturbed()
     for (const table of tables) {
       await admin.query(`vacuum (full, analyze) ${table}`)
@@ -52,12 +60,13 @@ unhurried(
   },
 )
 
-unhurried(
+test.skipIf(!runsAll)(
   'operations wait while another session locks their tables, and then continue',
   { timeout: 240_000 },
   async () => {
     const load = await Load.start()
     const tool = await sqlSession(load.url)
+    const tables = await tablesOf(load.url)
     const undisturbed = await load.slowestUndisturbed()
     // Locks all tables at the same time. A tool that locks one table after the other makes operations wait for a shorter time.
     await tool.query(`begin; lock table ${tables.join(', ')} in access exclusive mode`)
@@ -71,7 +80,7 @@ unhurried(
   },
 )
 
-unhurried(
+test.skipIf(!runsAll)(
   'operations stay fast while an open snapshot keeps autovacuum from removing rows',
   { timeout: 240_000 },
   async () => {

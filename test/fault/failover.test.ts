@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { DatabaseUnreachableError, Holdfast } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { catchUp, promote } from '../setup/pair.js'
-import { isInHurry } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 import { cutOff, effects, expectOneHolder, Fleet, openFixture } from './failover-fixture.js'
 import { expiryMs, openInstance } from './fixture.js'
 
@@ -27,7 +27,7 @@ test('no acknowledged job is lost when a synchronously replicated primary crashe
   expect(fleet.acknowledged.filter((number) => !done.has(number))).toEqual([])
 })
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   'no acknowledged job is lost when a synchronously replicated primary is disconnected and keeps running',
   patience,
   async () => {
@@ -48,7 +48,7 @@ test.skipIf(isInHurry)(
   },
 )
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   'no acknowledged job is lost in a planned switchover with asynchronous replication',
   patience,
   async () => {
@@ -71,7 +71,7 @@ test.skipIf(isInHurry)(
   },
 )
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   'only jobs that were not yet replicated are lost when an asynchronously replicated primary fails',
   patience,
   async () => {
@@ -114,7 +114,7 @@ test.skipIf(isInHurry)(
 const sessions = (url: string) =>
   sql(url, "select from pg_stat_activity where application_name ~ '^holdfast( [0-9a-f]{12})?$'")
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   'instances leave an old primary that still responds before the new one grants, and a new instance does not connect to it',
   patience,
   async () => {

@@ -6,7 +6,7 @@ import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
 import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
-import { isInHurry } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 import { openDatabase, openInstance, openServer } from './fixture.js'
 import { startWorker, type WorkerProcess } from './jobs-fixture.js'
 
@@ -189,7 +189,7 @@ test(`jobs end once across ${lightCount} kills, freezes and ended sessions`, { t
 
 const restartCount = countOf(1)
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   `jobs end once across ${restartCount} restarts of the server and kills`,
   { timeout: 0 },
   async () => {

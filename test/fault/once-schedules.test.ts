@@ -7,7 +7,7 @@ import type { EmbeddedServer } from '../../src/embedded/index.js'
 import { type Random, randomFrom } from '../property/random.ts'
 import { countOf, fixedSeedOf } from '../property/seed.js'
 import { sql, until, type Witness } from '../setup/facts.js'
-import { isInHurry } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 import type { SilentProxy } from './silent-proxy.js'
@@ -169,7 +169,7 @@ test(`each key has one effect across ${schedules} schedules of kills, freezes, s
 
 const restarts = countOf(1, 2)
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   `each key has one effect across ${restarts} schedules with restarts and crashes of the server`,
   {
     timeout: 0,

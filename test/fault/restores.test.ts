@@ -10,7 +10,7 @@ import { examineDatabase } from '../doctor/fixture.js'
 import { programsDirectory, runProgram, startCluster, temporaryDirectory, withoutPrograms } from '../setup/clusters.js'
 import { sql, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
-import { isInHurry, waysOf } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 import { Outside } from './outside.js'
 
 const dump = (url: string, file: string, ...args: string[]) =>
@@ -107,7 +107,7 @@ describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
     },
   )
 
-  test.skipIf(isInHurry)(
+  test.skipIf(!runsAll)(
     'a dump that is restored in one transaction under open instances ends their sessions and repeats no fence',
     async () => {
       const server = await startCluster()
@@ -130,7 +130,7 @@ describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
     },
   )
 
-  test.skipIf(isInHurry)(
+  test.skipIf(!runsAll)(
     'a dump that is restored table by table under open instances is not changed before it is complete',
     async () => {
       const server = await startCluster()
@@ -221,7 +221,7 @@ describe.skipIf(withoutPrograms)('physical backups', { timeout: 120_000 }, () =>
     expect(await sql(there, 'select timeline from holdfast.server_generation')).toEqual([{ timeline: 2 }])
   })
 
-  test.skipIf(isInHurry)('a copy of the files of a stopped server repeats no fence and no job id', async () => {
+  test.skipIf(!runsAll)('a copy of the files of a stopped server repeats no fence and no job id', async () => {
     const directory = temporaryDirectory()
     const [data, copy] = [join(directory, 'data'), join(directory, 'copy')]
     const server = await startCluster({ dataDir: data })
@@ -337,7 +337,7 @@ describe.skipIf(withoutPrograms)('switches by logical replication', { timeout: 1
 })
 
 describe.skipIf(withoutPrograms)('pg_upgrade', { timeout: 120_000 }, () => {
-  test.skipIf(isInHurry)('pg_upgrade keeps all data, and later fences and ids are larger', async () => {
+  test.skipIf(!runsAll)('pg_upgrade keeps all data, and later fences and ids are larger', async () => {
     const directory = temporaryDirectory()
     const [old, upgraded] = [join(directory, 'old'), join(directory, 'new')]
     const server = await startCluster({ dataDir: old })

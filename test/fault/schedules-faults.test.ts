@@ -4,7 +4,7 @@ import type { Holdfast } from '../../src/index.js'
 import { randomFrom } from '../property/random.ts'
 import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until, type Witness } from '../setup/facts.js'
-import { isInHurry, waysOf } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
 import { type Actor, type NamedSchedule, openHistory, prove, startActor } from './schedules-fixture.js'
 
@@ -134,7 +134,7 @@ test.each(waysOf(['required', 'none']))(
   },
 )
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   'each tick runs once or has one reason while five instances are killed and the server restarts',
   {
     timeout: 0,

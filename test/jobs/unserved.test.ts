@@ -7,14 +7,14 @@ import { UnservedCheck } from '../../src/jobs/unserved.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { sqlPool, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { isInHurry } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 import { work } from './fixture.js'
 
 type Unserved = HoldfastEvents['job.unserved']
 
 const define = (kind: string, queue = 'default') => defineJob<unknown>(kind, { queue, run: () => {} })
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   'within half a minute, an instance reports its jobs that no worker handles, and the doctor agrees',
   {
     timeout: 90_000,

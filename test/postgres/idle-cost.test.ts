@@ -7,7 +7,7 @@ import { defineJob, type Holdfast } from '../../src/index.js'
 import { sql } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { ownServer } from '../setup/own-server.js'
-import { isInHurry } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 
 const watchMs = 21_000
 
@@ -80,7 +80,7 @@ async function watch(
   }
 }
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   'an idle instance costs fewer than one statement every two seconds',
   { timeout: 60_000 },
   async () => {
@@ -102,7 +102,7 @@ test.skipIf(isInHurry)(
   },
 )
 
-test.skipIf(isInHurry)('at most three of twelve instances claim a tick', { timeout: 60_000 }, async () => {
+test.skipIf(!runsAll)('at most three of twelve instances claim a tick', { timeout: 60_000 }, async () => {
   const server = await ownServer({ fsync: 'off', shared_preload_libraries: 'pg_stat_statements' })
   const url = await server.createDatabase('ticks', { template: inject('preparedServer').templateName })
   const ticks: number[] = []

@@ -2,7 +2,7 @@ import { onTestFinished, test } from 'vitest'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { freshDatabase } from '../setup/database.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
-import { isInHurry, runsAll } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 import { build, runHeavyFaults, runLightFaults } from './cluster.js'
 import type { Opening } from './fleet.js'
 import { proofs } from './proofs.js'
@@ -55,8 +55,7 @@ test.skipIf(withoutPgBouncer)(
 const heavyCount = Math.ceil(countOf(2, usual) / 2)
 const anchors = ['required', 'none'] as const
 
-// Only with an anchor, unless HOLDFAST_SCHEDULES or HOLDFAST_ALL is set.
-test.skipIf(isInHurry).each(heavyCount > 1 || runsAll ? anchors : anchors.slice(0, 1))(
+test.skipIf(!runsAll).each(anchors)(
   `holds in ${rooms.join(', ')} do not overlap in ${heavyCount} schedules of freezes, silence and restarts (anchor: %s)`,
   { timeout: 0 },
   async (anchor) => {

@@ -1,7 +1,7 @@
 import { onTestFinished, test } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
-import { isInHurry } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 import { build, runHeavyFaults, runLightFaults } from './cluster.js'
 import { proofs } from './proofs.js'
 import { randomFrom } from './random.ts'
@@ -28,7 +28,7 @@ test(`locks have one holder in ${lightCount} schedules of timeouts, aborts, kill
 
 const heavyCount = countOf(4, 60)
 
-test.skipIf(isInHurry)(
+test.skipIf(!runsAll)(
   `locks have one holder in ${heavyCount} schedules of freezes, silent networks and restarts of the server`,
   {
     timeout: 0,

@@ -1,5 +1,5 @@
 import { createHash, randomInt } from 'node:crypto'
-import { isInHurry, runsAll } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 
 /** Returns a new seed for each run of a property test, and prints it. HOLDFAST_SEED repeats a run. */
 export function seedOf(what: string): number {
@@ -17,9 +17,9 @@ export function fixedSeedOf(what: string): number {
   return createHash('sha256').update(what).digest().readUInt32BE() >>> 1
 }
 
-/** Returns `usual`, scaled by the ratio of HOLDFAST_SCHEDULES to `usualTotal` if that variable is set. Half of it in a hurry. */
+/** Returns `usual`, scaled by the ratio of HOLDFAST_SCHEDULES to `usualTotal` if that variable is set. Half of it unless all tests run. */
 export function countOf(usual: number, usualTotal = usual): number {
   const wanted = process.env.HOLDFAST_SCHEDULES
   if (wanted) return Math.max(1, Math.round((Number(wanted) * usual) / usualTotal))
-  return isInHurry ? Math.ceil(usual / 2) : usual
+  return runsAll ? usual : Math.ceil(usual / 2)
 }

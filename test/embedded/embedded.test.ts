@@ -309,15 +309,18 @@ describe('a program with an embedded server', { timeout: 120_000 }, () => {
     await eventually(() => !areAlive(pids) && !existsSync(dataDir!))
   })
 
-  test('a program that is killed while it creates the data directory leaves no process and no directory', async () => {
-    await outputOf(run(install(), { ending: 'stop' })) // This run copies the binaries, so that the next run starts immediately with the data directory.
-    const child = run(install(), { ending: 'stay' })
-    const isIncomplete = (name: string) => existsSync(join(sharedTemporary, name, 'PG_VERSION'))
-    await eventually(() => dataIn(sharedTemporary).some(isIncomplete))
-    const pids = dataIn(sharedTemporary).flatMap((name) => processesOf(join(sharedTemporary, name)))
-    child.kill('SIGKILL')
-    await eventually(() => !areAlive(pids) && dataIn(sharedTemporary).length === 0)
-  })
+  test.skipIf(!runsAll)(
+    'a program that is killed while it creates the data directory leaves no process and no directory',
+    async () => {
+      await outputOf(run(install(), { ending: 'stop' })) // This run copies the binaries, so that the next run starts immediately with the data directory.
+      const child = run(install(), { ending: 'stay' })
+      const isIncomplete = (name: string) => existsSync(join(sharedTemporary, name, 'PG_VERSION'))
+      await eventually(() => dataIn(sharedTemporary).some(isIncomplete))
+      const pids = dataIn(sharedTemporary).flatMap((name) => processesOf(join(sharedTemporary, name)))
+      child.kill('SIGKILL')
+      await eventually(() => !areAlive(pids) && dataIn(sharedTemporary).length === 0)
+    },
+  )
 
   test('a program that is killed can start again immediately with the same data', async () => {
     const installation = install()
@@ -360,17 +363,18 @@ describe('a program with an embedded server', { timeout: 120_000 }, () => {
     },
   )
 
-  test('a program of root works in a home that only root may enter, and several programs share one copy', async ({
-    skip,
-  }) => {
-    if (!isRoot) skip('needs root')
-    const installation = install('without links')
-    const children = [1, 2, 3].map(() => run(installation, { ending: 'stop' }))
-    for (const { message } of await Promise.all(children.map(outputOf))) expect(message).toBeUndefined()
-    await eventually(() => processesOf(installation.temporary).length === 0)
-    expect(readdirSync(installation.temporary)).toEqual(copiesIn(installation.temporary))
-    expect(copiesIn(installation.temporary).length).toBe(1)
-  })
+  test.skipIf(!runsAll)(
+    'a program of root works in a home that only root may enter, and several programs share one copy',
+    async ({ skip }) => {
+      if (!isRoot) skip('needs root')
+      const installation = install('without links')
+      const children = [1, 2, 3].map(() => run(installation, { ending: 'stop' }))
+      for (const { message } of await Promise.all(children.map(outputOf))) expect(message).toBeUndefined()
+      await eventually(() => processesOf(installation.temporary).length === 0)
+      expect(readdirSync(installation.temporary)).toEqual(copiesIn(installation.temporary))
+      expect(copiesIn(installation.temporary).length).toBe(1)
+    },
+  )
 
   test('a program of root gets EMBEDDED_UNREACHABLE for a data directory that the server cannot enter', async ({
     skip,

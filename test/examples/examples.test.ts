@@ -5,14 +5,16 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { typescript } from '../setup/typescript.js'
-import { runsAll } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 
 const directory = new URL('../../examples/', import.meta.url)
 const helpers = ['database.ts', 'transactions/story.ts']
 /** Each uses a processor for more than ten seconds. */
 const long = ['divided-work.ts', 'failover.ts', 'thousand-at-once.ts']
 const left = runsAll ? helpers : [...helpers, ...long]
-const files = ['', 'handlers/', 'transactions/'].flatMap(examplesIn).filter((path) => !left.includes(path))
+const files = [...examplesIn(''), ...waysOf(examplesIn('handlers/')), ...waysOf(examplesIn('transactions/'))].filter(
+  (path) => !left.includes(path),
+)
 const run = promisify(execFile)
 
 it.concurrent.each(files)('%s prints the output that its comment shows', { timeout: 90_000 }, async (file) => {

@@ -3,10 +3,11 @@ import { expect, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
 import { sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
+import { runsAll } from '../setup/variants.js'
 import { work } from './fixture.js'
 
-const many = 100_000
-const manyEnded = 500_000
+const many = runsAll ? 100_000 : 20_000
+const manyEnded = runsAll ? 500_000 : 100_000
 const tables = [
   'job',
   'frontier',

@@ -65,29 +65,32 @@ describe.each(Object.entries(libraries))('handlers with %s', (name, openLibrary)
     await untilState(holdfast, id + 2, 'done')
   })
 
-  test('a job that throws, fails at its commit or ends its transaction has no effect and runs again', async () => {
-    const { holdfast, insert, effects, failAtCommit } = await createFixture()
-    const job = defineJob('job', {
-      retry: { ...retry, attempts: 5 },
-      run: async (_: null, { tx, attempt }) => {
-        await insert(tx, `attempt ${attempt}`)
-        if (attempt === 1) throw new Error('undo')
-        if (attempt === 2) await failAtCommit(tx)
-        if (attempt === 3) await executorOf(await tx).query('rollback')
-      },
-    })
-    work(holdfast, [job])
-    const { id } = await holdfast.jobs.enqueue(job, null)
-    await holdfast.jobs.result(id)
-    expect(await effects()).toEqual(['attempt 4'])
-    const { failures } = (await holdfast.jobs.find(id))!
-    expect(failures.map(({ message }) => message)).toEqual([
-      'undo',
-      // The message of the library for the violated constraint.
-      expect.any(String),
-      expect.stringContaining('the handler has ended it'),
-    ])
-  })
+  testOneWay(
+    'a job that throws, fails at its commit or ends its transaction has no effect and runs again',
+    async () => {
+      const { holdfast, insert, effects, failAtCommit } = await createFixture()
+      const job = defineJob('job', {
+        retry: { ...retry, attempts: 5 },
+        run: async (_: null, { tx, attempt }) => {
+          await insert(tx, `attempt ${attempt}`)
+          if (attempt === 1) throw new Error('undo')
+          if (attempt === 2) await failAtCommit(tx)
+          if (attempt === 3) await executorOf(await tx).query('rollback')
+        },
+      })
+      work(holdfast, [job])
+      const { id } = await holdfast.jobs.enqueue(job, null)
+      await holdfast.jobs.result(id)
+      expect(await effects()).toEqual(['attempt 4'])
+      const { failures } = (await holdfast.jobs.find(id))!
+      expect(failures.map(({ message }) => message)).toEqual([
+        'undo',
+        // The message of the library for the violated constraint.
+        expect.any(String),
+        expect.stringContaining('the handler has ended it'),
+      ])
+    },
+  )
 
   test('an attempt whose job was taken over has no effect', async () => {
     const { url, holdfast, insert, effects } = await createFixture()
@@ -141,7 +144,7 @@ describe.each(Object.entries(libraries))('handlers with %s', (name, openLibrary)
     expect(await holdfast.jobs.result(1)).toBe('from the tick')
   })
 
-  test('the effect of once.run commits with the answer, or not at all', async () => {
+  testOneWay('the effect of once.run commits with the answer, or not at all', async () => {
     const { url, holdfast, insert, effects, failAtCommit } = await createFixture()
     const once = (key: string, then: (tx: unknown) => unknown = () => {}) =>
       holdfast.once.run(key, async ({ tx }) => {
@@ -205,7 +208,7 @@ describe.each(Object.entries(libraries))('handlers with %s', (name, openLibrary)
     },
   )
 
-  test('the work of once.inTransaction receives the transaction of the caller', async () => {
+  testOneWay('the work of once.inTransaction receives the transaction of the caller', async () => {
     const { holdfast, insert, effects } = await createFixture()
     await holdfast.once.run('outer', async ({ tx: outer }) => {
       const answer = await holdfast.once.inTransaction(await outer, 'inner', ({ tx }) =>

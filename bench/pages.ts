@@ -30,7 +30,7 @@ const settings = {
   'pg_stat_statements.track_planning': 'on',
   max_connections: '300',
 }
-const watchMs = 30_000
+const watchMs = 20_000
 const times = 3
 
 interface Input {
@@ -158,8 +158,12 @@ async function fill(url: string, fleet: Holdfast[], progress: Options['progress'
   const first = await Holdfast.open({ url, log: false })
   fleet.push(first)
   const shared = new pg.Pool({ connectionString: url, max: 20 })
-  for (let at = 1; at < amounts.instances; at++)
-    fleet.push(await Holdfast.open({ pool: shared, anchor: 'none', log: false }))
+  for (let at = 1; at < amounts.instances; at++) {
+    const one = await Holdfast.open({ pool: shared, anchor: 'none', log: false })
+    fleet.push(one)
+    // An instance without an anchor is recorded when it first does something.
+    await one.leases.acquire(`lease ${at}`, { ttl: '1h' })
+  }
   progress('pages: locks, schedules and deliveries')
   const names = Array.from({ length: amounts.locks }, (_, at) => `lock ${at}`)
   const locks = await Promise.all(names.map((name) => first.locks.acquire(name)))
@@ -247,6 +251,7 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
 const ofWatcher = `
 select
   coalesce(sum(total_exec_time + total_plan_time), 0)::float8 as ms, coalesce(sum(calls), 0)::integer as statements,
+  coalesce(sum(calls) filter (where query !~* '^(begin|commit|select pg_catalog.set_config)'), 0)::integer as queries,
   coalesce(sum(jit_functions), 0)::integer as compiled
 from pg_stat_statements where userid = 'watcher'::regrole`
 
@@ -259,7 +264,9 @@ function asWatcher(url: string): string {
 }
 
 const requestOf = (view: string, params: object) =>
-  `${view}?${new URLSearchParams(Object.entries(params).map(([name, value]) => [name, String(value)]))}`
+  `${view}?${Object.entries(params)
+    .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
+    .join('&')}`
 
 /** Returns the median of the server's times for one request of a view. */
 async function measureView(url: string, base: string, view: string, params: object) {
@@ -277,17 +284,20 @@ async function measureView(url: string, base: string, view: string, params: obje
 /** Counts the statements of one open page. */
 async function measureWatcher(url: string, base: string, list: [view: string, params: object][]) {
   const leaving = new AbortController()
-  const requests = new URLSearchParams(
-    list.map(([view, params]): [string, string] => ['view', requestOf(view, params)]),
-  )
+  const requests = list.map(([view, params]) => `view=${encodeURIComponent(requestOf(view, params))}`).join('&')
   const response = await fetch(`${base}/api/live?${requests}`, { signal: leaving.signal })
   await sleep(2_000)
   await query(url, 'select pg_stat_statements_reset()')
   await sleep(watchMs)
-  const [{ ms, statements }] = await query(url, ofWatcher)
+  const [{ ms, queries, statements }] = await query(url, ofWatcher)
   leaving.abort()
   await response.body?.cancel().catch(() => {})
-  return { perSecond: statements / (watchMs / 1_000), msPerSecond: ms / (watchMs / 1_000) }
+  const perSecond = (count: number) => count / (watchMs / 1_000)
+  return {
+    queriesPerSecond: perSecond(queries),
+    statementsPerSecond: perSecond(statements),
+    msPerSecond: perSecond(ms),
+  }
 }
 
 const round = (value: number) => Number(value.toPrecision(3))
@@ -301,20 +311,26 @@ export function show(report: Awaited<ReturnType<typeof run>>) {
       .map(([what, count]) => `${what} ${count.toLocaleString('en')}`)
       .join(', '),
     table(
-      ['Page', 'view', 'server ms', 'goal', 'statements', 'compiled', 'kB'],
+      ['Page', 'view', 'server ms', 'goal', 'queries', 'compiled', 'kB'],
       views.map((one) => [
         one.page,
         one.view,
         round(one.ms),
         '≤ 1,000',
-        one.statements,
+        one.queries,
         one.compiled,
         round(one.bytes / 1_000),
       ]),
     ),
     table(
-      ['One watcher of', 'statements/s', 'goal', 'server ms/s'],
-      watched.map((one) => [one.page, round(one.perSecond), '≤ 2.5', round(one.msPerSecond)]),
+      ['One watcher of', 'queries/s', 'goal', 'with begin, settings and commit', 'server ms/s'],
+      watched.map((one) => [
+        one.page,
+        round(one.queriesPerSecond),
+        '≤ 2.5',
+        round(one.statementsPerSecond),
+        round(one.msPerSecond),
+      ]),
     ),
   ].join('\n\n')
 }

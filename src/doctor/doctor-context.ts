@@ -119,7 +119,7 @@ export class DoctorContext {
     return {
       query: <Row>(text: string, values?: readonly unknown[]) =>
         this.database.transaction(async (tx) => {
-          await tx.query(`${localSettings}; set local statement_timeout = ${statementTimeoutMs}`)
+          await tx.query(localSettings(statementTimeoutMs))
           return tx.query<Row>(text, values)
         }),
     }

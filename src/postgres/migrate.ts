@@ -205,7 +205,7 @@ async function applyStep(
     // applied while this process was waiting.
     await tx.query('set transaction isolation level read committed')
     // PostgreSQL uses this search path to resolve names in defaults and indexes when it creates them.
-    await tx.query(localSettings)
+    await tx.query(localSettings())
     await tx.query(statements.no_timeouts.text)
     await tx.query(statements.migration_lock.text, [lockClass(schema, 'migration')])
     const [{ absent }] = (await tx.query<{ absent: boolean }>(statements.is_schema_absent.text, [

@@ -87,10 +87,15 @@ const rolledBackMessage =
 export const withoutJit = 'set local jit = off'
 
 /**
- * Settings of Holdfast's own transactions. They end with the transaction, so they affect neither the user's statements
- * on the same pool nor a pooler's other clients.
+ * Returns one statement with the settings of Holdfast's own transactions. They end with the transaction, so they affect neither the
+ * user's statements on the same pool nor a pooler's other clients.
  */
-export const localSettings = `${withoutJit}; set local search_path = pg_catalog, pg_temp`
+export function localSettings(statementTimeoutMs?: number): string {
+  const settings = { jit: 'off', search_path: 'pg_catalog, pg_temp' }
+  const all = statementTimeoutMs === undefined ? settings : { ...settings, statement_timeout: statementTimeoutMs }
+  const calls = Object.entries(all).map(([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`)
+  return `select ${calls.join(', ')}`
+}
 
 /** Wraps the user's pool. */
 export function fromPgPool(
@@ -184,21 +189,18 @@ export function fromPgPool(
     }
   }
 
-  /** Runs one statement in a transaction with `localSettings`. */
+  /** Runs one statement in a transaction with the settings of `localSettings`. */
   function inOwnTransaction<Row>(
     begin: string,
     text: string,
     values?: readonly unknown[],
     withinMs?: number,
   ): Promise<Row[]> {
-    const beginWithSettings = `${begin}; ${localSettings}`
     const run = (beginning: string, ms?: number) =>
       inTransaction(pool, beginning, (_, statement) => statement<Row>(text, values), ms)
-    if (withinMs === undefined) return run(beginWithSettings)
+    if (withinMs === undefined) return run(`${begin}; ${localSettings()}`)
     // The client times out first, because its error is more specific. Then the server cancels the statement.
-    return responseTimeout.run(withinMs, (ms) =>
-      run(`${beginWithSettings}; set local statement_timeout = ${Math.ceil(2 * ms)}`, ms),
-    )
+    return responseTimeout.run(withinMs, (ms) => run(`${begin}; ${localSettings(Math.ceil(2 * ms))}`, ms))
   }
 
   const database: Database = {

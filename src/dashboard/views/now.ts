@@ -12,7 +12,7 @@ const observersWithWaits = new WeakSet<Observer>()
 export const now = {
   // A lease wait is recorded after 1 to 2 s and should appear on the page within 3 s.
   graph: view({
-    intervalMs: 700,
+    intervalMs: 900,
     params: { namespace: 'text' },
     async read({ observer }, { namespace }) {
       if (!observersWithWaits.has(observer) && !(await observer.hasBlockedWaits())) return waitGraphView()
@@ -24,7 +24,7 @@ export const now = {
   }),
 
   overview: view({
-    intervalMs: 3_000,
+    intervalMs: 5_000,
     params: { namespace: 'text' },
     async read({ observer }, { namespace }) {
       const { server, counts, schedules, queues, overMs, trouble } = await observer.overview({ namespace })

@@ -1220,6 +1220,7 @@ create or replace function holdfast.schedule_settle_stored(plans json, member te
     ticks timestamptz[];
     next_ticks timestamptz[];
     ids bigint[];
+    simple json;
     others json;
     settled bigint[] := '{}';
     live_jobs bigint[];
@@ -1243,14 +1244,16 @@ create or replace function holdfast.schedule_settle_stored(plans json, member te
     ),
     locked as materialized (
       select
-        s.key, p.older, p.ticks, p.is_over, p.changed_at, p.first,
+        s.key, p.older, p.ticks, p.is_over, p.changed_at, p.first, s.settled_at,
         p.changed_at is null
-          and p.older is null
           and s.paused_at is null
+          and s.missed <> 'all'
           and p.ticks[1] <= now_is
-          and (p.ticks[2] > now_is or (p.is_over and cardinality(p.ticks) = 1))
-          and (p.ticks[1] > now_is - interval '1 minute' or s.missed <> 'skip')
-          and (s.overlap = 'allow' or s.last_job is null or not s.last_job = any(coalesce(live_jobs, '{}'))) as is_simple
+          and (p.ticks[2] > now_is or (p.is_over and cardinality(p.ticks) = 1)) as is_simple,
+        case
+          when p.ticks[1] <= now_is - interval '1 minute' and s.missed = 'skip' then 'missed'
+          when s.overlap <> 'allow' and s.last_job = any(live_jobs) then 'overlap'
+        end as skips
       from p
       join holdfast.schedule s on s.key = p.id
       where s.job_head is not null
@@ -1262,13 +1265,59 @@ create or replace function holdfast.schedule_settle_stored(plans json, member te
       for update of s skip locked
     )
     select
-      array_agg(l.key) filter (where is_simple),
-      array_agg(l.ticks[1]) filter (where is_simple),
-      array_agg(l.ticks[2]) filter (where is_simple),
+      array_agg(l.key) filter (where is_simple and skips is null),
+      array_agg(l.ticks[1]) filter (where is_simple and skips is null),
+      array_agg(l.ticks[2]) filter (where is_simple and skips is null),
+      json_agg(l) filter (where is_simple and (skips is not null or older is not null)),
       json_agg(l) filter (where not is_simple)
-    into keys, ticks, next_ticks, others
+    into keys, ticks, next_ticks, simple, others
     from locked l;
-    -- Most due ticks are current and alone. One statement per table handles all of them.
+    -- Most schedules have one due tick, after which the next is in the future. One statement per table handles all of them.
+    if simple is not null then
+      with missing as materialized (
+        select l.key, l.settled_at, l.skips, l.ticks[1] as tick, l.ticks[2] as next_at, o.first_at, o.last_at, coalesce(o.n, 0) as n
+        from json_to_recordset(simple) as l (key bigint, older json, ticks timestamptz[], settled_at timestamptz, skips text)
+        left join lateral (
+          select min(first_at) as first_at, max(last_at) as last_at, sum(n)::bigint as n
+          from json_to_recordset(l.older) as o (first_at timestamptz, last_at timestamptz, n bigint)
+        ) as o on true
+      ),
+      skipped as (
+        update holdfast.schedule
+        set next_at = m.next_at,
+            settled_at = m.tick
+        from missing m
+        where schedule.key = m.key
+          and m.skips is not null
+      ),
+      found as materialized (
+        select
+          key, coalesce(first_at, tick) as first_at, case when skips = 'missed' then tick else last_at end as last_at,
+          n + (case when skips = 'missed' then 1 else 0 end) as n, 'missed' as reason, settled_at as follows
+        from missing
+        where n > 0
+          or skips = 'missed'
+        union all
+        select key, tick, tick, 1, 'overlap', case when n = 0 then settled_at end
+        from missing
+        where skips = 'overlap'
+      ),
+      extended as (
+        update holdfast.gap
+        set last_at = f.last_at,
+            ticks = gap.ticks + f.n
+        from found f
+        where gap.schedule = f.key
+          and gap.first_at = (select max(latest.first_at) from holdfast.gap latest where latest.schedule = f.key)
+          and gap.last_at = f.follows
+          and gap.reason = f.reason
+        returning f.key, f.reason
+      )
+      insert into holdfast.gap
+      select f.key, f.first_at, f.last_at, f.n, f.reason
+      from found f
+      where not exists (select from extended e where e.key = f.key and e.reason = f.reason);
+    end if;
     if keys is not null then
       ids := holdfast.schedule_enqueue(keys, ticks);
       insert into holdfast.tick (schedule, at, state, instance, attempt, started_at, ended_at, job)

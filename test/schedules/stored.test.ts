@@ -213,6 +213,47 @@ test('ticks that no instance settled are missed, and missed: { all } enqueues a 
   ])
 })
 
+test('a backlog of many schedules is settled in one statement, and its gaps continue the earlier ones', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const options = { every: '1m', job: report, input: { tenant: 1 } } as const
+  await holdfast.schedules.upsert('skips', { ...options, overlap: 'allow' })
+  await holdfast.schedules.upsert('latest', { ...options, missed: 'latest', overlap: 'allow' })
+  await holdfast.schedules.upsert('overlaps', { ...options, missed: 'latest', overlap: 'skip' })
+  const minute = (n: number) => new Date((Math.floor(Date.now() / 60_000) - 100 + n) * 60_000)
+  const [live] = await holdfast.jobs.enqueueMany(report, [{ tenant: 1 }])
+  await sql(url, 'update holdfast.schedule set changed_at = null, next_at = $1, settled_at = null', [minute(0)])
+  await sql(url, "update holdfast.schedule set last_job = $1 where name = 'overlaps'", [live!.id])
+  const states = await sql<{ key: string; rule: string }>(url, 'select key, rule from holdfast.schedule')
+  /** Settles ten ticks of each schedule, from the tick `from`. The next tick is far in the future. */
+  const settle = async (from: number) => {
+    const plans = states.map(({ key, rule }) => ({
+      ...{ id: key, rule, new_rule: rule, next_at: minute(from), is_over: false },
+      older: [{ first_at: minute(from), last_at: minute(from + 8), n: 9 }],
+      ticks: [minute(from + 9), minute(1_000)],
+    }))
+    await sql(url, 'select holdfast.schedule_settle_stored($1, $2)', [JSON.stringify(plans), randomUUID()])
+    await sql(url, 'update holdfast.schedule set next_at = $1', [minute(from + 10)])
+  }
+  await settle(0)
+  await settle(10)
+  const missed = (at: number, ticks: number, reason = 'missed') => ({ first: minute(at), ticks, reason })
+  const gaps = async (name: string) =>
+    (await gapsOf(holdfast, name)).map(({ first, ticks, reason }) => ({ first, ticks, reason }))
+  const ran = async (name: string) => (await runsOf(holdfast, name)).map(({ tick }) => tick.getTime())
+  expect(await gaps('skips')).toEqual([missed(0, 20)])
+  expect(await ran('skips')).toEqual([])
+  expect(await gaps('latest')).toEqual([missed(0, 9), missed(10, 9)])
+  expect(await ran('latest')).toEqual([minute(9).getTime(), minute(19).getTime()])
+  expect(await gaps('overlaps')).toEqual([
+    missed(0, 9),
+    missed(9, 1, 'overlap'),
+    missed(10, 9),
+    missed(19, 1, 'overlap'),
+  ])
+  expect(await ran('overlaps')).toEqual([])
+})
+
 test('schedules.list returns pages of schedules whose names contain a text', async () => {
   const url = await databaseUrl()
   const { schedules } = await open({ url })

@@ -1,4 +1,5 @@
 // Requests to the server. The URLs are relative, so the dashboard can be mounted under any path.
+import { currentDatabase } from './routes.js'
 import type {
   ActName,
   ActParamsOf,
@@ -27,29 +28,40 @@ export class ApiError extends Error {
   }
 }
 
-/** Returns a view's key: its name and its sorted parameters. Example: `jobs?search=mail`. */
-export function keyOf(view: string, params: object): string {
+/** Returns the name of a view or an action in requests. Example: `eu:jobs`. */
+function specOf(name: string, database: string | undefined): string {
+  return database === undefined ? name : `${database}:${name}`
+}
+
+/** Returns a view's key: its database, its name and its sorted parameters. Example: `eu:jobs?search=mail`. */
+export function keyOf(view: string, params: object, database = currentDatabase()): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(params).sort(([one], [other]) => (one < other ? -1 : 1))) {
     if (value !== undefined && value !== '') query.set(name, String(value))
   }
-  return query.size > 0 ? `${view}?${query}` : view
+  const spec = specOf(view, database)
+  return query.size > 0 ? `${spec}?${query}` : spec
 }
 
 export const api = {
-  me: () => request<Me>('api/me'),
+  /** Describes the visitor in a database. By default, in the current database, or in the first one. */
+  me: (database = currentDatabase()) =>
+    request<Me>(database === undefined ? 'api/me' : `api/me?${new URLSearchParams({ database })}`),
 
   /** Returns a view's SQL statements, with values, so that they can be pasted into psql. */
   sql: async (key: string) => (await request<StatementList>(`api/sql/${key}`)).statements,
 
   /** Returns an action's consequence without running the action. */
   preview: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>) =>
-    (await request<PreviewResponse>(`api/act/${act}`, { params, preview: true } satisfies ActRequest<Name>))
-      .consequence,
+    (await request<PreviewResponse>(actPath(act), { params, preview: true } satisfies ActRequest<Name>)).consequence,
 
   act: async <Name extends ActName>(act: Name, params: ActParamsOf<Name>, reason?: string) =>
-    (await request<ActResponse>(`api/act/${act}`, { params, ...(reason ? { reason } : {}) } satisfies ActRequest<Name>))
+    (await request<ActResponse>(actPath(act), { params, ...(reason ? { reason } : {}) } satisfies ActRequest<Name>))
       .outcome,
+}
+
+function actPath(act: ActName): string {
+  return `api/act/${specOf(act, currentDatabase())}`
 }
 
 async function request<Body>(path: string, body?: object): Promise<Body> {

@@ -2,13 +2,14 @@ import './app.css'
 import type { ComponentType } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from './api.js'
-import { now, resetClock } from './clock.js'
+import { forgetClock, now, resetClock } from './clock.js'
 import { ConnectionState } from './connection-state.js'
 import { shorten } from './format.js'
 import { Help } from './help.js'
 import { useShortcuts } from './keyboard.js'
 import { checkStream } from './live.js'
 import { MeContext } from './me.js'
+import { Databases } from './pages/databases.js'
 import { Deliveries } from './pages/deliveries.js'
 import { Instances } from './pages/instances.js'
 import { Jobs } from './pages/jobs.js'
@@ -22,13 +23,14 @@ import { Facts } from './parts/facts.js'
 import { Icon } from './parts/icons.js'
 import { pressPanel } from './parts/panel.js'
 import { Toasts } from './parts/toast.js'
-import { go, hrefOf, type PageId, pages, setParams, useRoute } from './routes.js'
+import { go, hrefOf, type PageId, pages, setParams, switchDatabase, useRoute } from './routes.js'
 import { focusAction, moveRow, moveTable } from './rows.js'
 import { useTheme } from './theme.js'
 import type { Me } from './wire.js'
 import { localOffset, useZone, zoneLabel } from './zone.js'
 
 const pageComponents: Record<PageId, ComponentType> = {
+  databases: Databases,
   now: Now,
   locks: Locks,
   schedules: Schedules,
@@ -42,28 +44,48 @@ export function App() {
   const [me, setMe] = useState<Me>()
   const [error, setError] = useState<ApiError>()
   const [attempt, setAttempt] = useState(0)
+  const { params } = useRoute()
+  const { database } = params
   useEffect(() => {
+    let isCurrent = true
     const refresh = () =>
-      api.me().then(
+      api.me(database).then(
         (current) => {
+          if (!isCurrent) return
           if (current.now) resetClock(current.now)
           setMe(current)
           setError(undefined)
+          if (database !== undefined || current.databaseName === null) return
+          // A link without a page opens the page of all databases. Any other link opens the first database.
+          const isFirst = location.hash.replace(/^#\/?/, '') === ''
+          history.replaceState(
+            null,
+            '',
+            location.pathname + location.search + (isFirst ? '#/databases' : location.hash),
+          )
+          setParams({ database: current.databaseName })
         },
         (failure: ApiError) => {
+          if (!isCurrent) return
           setError(failure)
+          // The page of another database must not stay open.
+          if (failure.status === 403 || failure.status === 404) setMe(undefined)
           checkStream()
         },
       )
     void refresh()
     // Requests `me` again regularly, because namespaces and rights can change while the page is open.
     const timer = setInterval(() => !document.hidden && void refresh(), me ? 30_000 : 3_000)
-    return () => clearInterval(timer)
-  }, [attempt, me === undefined])
+    return () => {
+      isCurrent = false
+      clearInterval(timer)
+    }
+  }, [attempt, me === undefined, database])
+  useEffect(() => forgetClock, [database])
   if (me) {
     return (
       <MeContext.Provider value={me}>
-        <Shell me={me} />
+        <Shell me={me} isCurrent={(database ?? null) === me.databaseName} />
       </MeContext.Provider>
     )
   }
@@ -90,8 +112,12 @@ export function App() {
   )
 }
 
-function Shell({ me }: { readonly me: Me }) {
+/** Frame around the page. `isCurrent` is false until `me` describes the chosen database. */
+function Shell({ me, isCurrent }: { readonly me: Me; readonly isCurrent: boolean }) {
   const { page, params } = useRoute()
+  const allPages = pages.filter(({ id }) => id !== 'databases' || me.databases.length > 0)
+  // On the page of all databases, a link to another page would not show to which database it leads.
+  const shownPages = page === 'databases' ? allPages.filter(({ id }) => id === page) : allPages
   const [isHelp, setHelp] = useState(false)
   const [isPalette, setPalette] = useState(false)
   const [theme, nextTheme] = useTheme()
@@ -100,7 +126,7 @@ function Shell({ me }: { readonly me: Me }) {
   const first = useRef(true)
   const openPalette = () => setPalette(true)
   useShortcuts([
-    ...pages.map(({ id, title, letter }) => ({
+    ...allPages.map(({ id, title, letter }) => ({
       ...{ key: `g ${letter}`, text: title, group: 'Pages' as const },
       run: () => go(id),
     })),
@@ -121,13 +147,14 @@ function Shell({ me }: { readonly me: Me }) {
     { key: 't', text: 'Switch between the graphic and the table', group: 'In a panel', run: () => pressPanel('table') },
   ])
   const title = pages.find(({ id }) => id === page)!.title
+  const where = page === 'databases' ? undefined : params.database
   useEffect(() => {
-    document.title = `${title} · Holdfast`
+    document.title = [title, where, 'Holdfast'].filter((word) => word !== undefined).join(' · ')
     // When the document has just been loaded, focus stays at its start.
     if (!first.current) main.current?.focus({ preventScroll: true })
     first.current = false
     scrollTo(0, 0)
-  }, [page])
+  }, [page, where])
   const Content = pageComponents[page]
   return (
     <div class="shell">
@@ -137,7 +164,12 @@ function Shell({ me }: { readonly me: Me }) {
       <div class="side">
         <header class="top">
           <Brand />
-          <NamespaceChooser me={me} chosen={params.namespace ?? ''} />
+          <div class="choices">
+            {me.databases.length > 0 && (
+              <DatabaseChooser me={me} chosen={page === 'databases' ? '' : params.database} />
+            )}
+            {page !== 'databases' && <NamespaceChooser me={me} chosen={params.namespace ?? ''} />}
+          </div>
           <div class="top-state between">
             <ConnectionState />
             <button
@@ -184,7 +216,7 @@ function Shell({ me }: { readonly me: Me }) {
           </div>
         </header>
         <nav class="pages" aria-label="Pages">
-          {pages.map(({ id, title, short, letter }) => (
+          {shownPages.map(({ id, title, short, letter }) => (
             <a
               key={id}
               class="hovers"
@@ -201,13 +233,19 @@ function Shell({ me }: { readonly me: Me }) {
             </a>
           ))}
         </nav>
-        <Place me={me} />
+        {isCurrent && page !== 'databases' && <Place me={me} />}
       </div>
       <main id="content" ref={main} tabIndex={-1} aria-label={title}>
-        <Content key={`${page} ${params.namespace ?? ''} ${zone}`} />
+        {isCurrent ? (
+          <Content key={`${params.database ?? ''} ${page} ${params.namespace ?? ''} ${zone}`} />
+        ) : (
+          <p class="muted" role="status">
+            Loading …
+          </p>
+        )}
       </main>
       <Toasts />
-      {isPalette && <Palette onClose={() => setPalette(false)} />}
+      {isPalette && isCurrent && <Palette key={params.database} onClose={() => setPalette(false)} />}
       {isHelp && <Help onClose={() => setHelp(false)} />}
     </div>
   )
@@ -227,18 +265,27 @@ function Brand() {
   )
 }
 
+function DatabaseChooser({ me, chosen = '' }: { readonly me: Me; readonly chosen: string | undefined }) {
+  return (
+    <Choice
+      label="Database"
+      value={chosen}
+      options={[['', 'All databases'], ...me.databases.map((name) => [name, name] as const)]}
+      onChange={(name) => (name === '' ? go('databases', { namespace: undefined }) : switchDatabase(name))}
+    />
+  )
+}
+
 function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: string }) {
   // Adds the namespace in the URL to the list, because it may have no instances.
   const names = chosen && !me.namespaces.includes(chosen) ? [chosen, ...me.namespaces] : me.namespaces
   return (
-    <div class="namespace">
-      <Choice
-        label="Namespace"
-        value={chosen}
-        options={[['', 'All namespaces'], ...names.map((name) => [name, shorten(name, 60)] as const)]}
-        onChange={(namespace) => setParams({ namespace }, 'push')}
-      />
-    </div>
+    <Choice
+      label="Namespace"
+      value={chosen}
+      options={[['', 'All namespaces'], ...names.map((name) => [name, shorten(name, 60)] as const)]}
+      onChange={(namespace) => setParams({ namespace }, 'push')}
+    />
   )
 }
 
@@ -248,6 +295,7 @@ function Place({ me }: { readonly me: Me }) {
     <footer class="place small">
       <Facts
         facts={[
+          me.databaseName !== null && ['Name', <bdi key="name">{me.databaseName}</bdi>],
           ['Database', <bdi key="database">{me.database}</bdi>],
           ['Schema', <bdi key="schema">{me.schema}</bdi>],
           ['PostgreSQL', me.server?.split(' ')[0] ?? '–'],

@@ -19,6 +19,11 @@ export function resetClock(time: string): void {
   syncClock(time)
 }
 
+/** Forgets the estimate, because another database has its own clock. */
+export function forgetClock(): void {
+  offset = undefined
+}
+
 /** Current database time. */
 export function now(): number {
   return offset === undefined ? Date.now() : performance.now() + offset

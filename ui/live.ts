@@ -5,7 +5,7 @@ import { now, syncClock } from './clock.js'
 import type { ErrorBody, ParamsOf, ViewData, ViewFailure, ViewName, ViewSnapshot } from './wire.js'
 
 export interface LiveView<Data> {
-  /** `jobs?search=mail` */
+  /** `jobs?search=mail`, or `eu:jobs?search=mail` */
   readonly key: string
   /** Last snapshot. Undefined before the first snapshot. */
   readonly data: Data | undefined
@@ -55,18 +55,37 @@ let retryTimer: ReturnType<typeof setTimeout> | undefined
 let failures = 0
 
 export function useView<Name extends ViewName>(name: Name, params: ParamsOf<Name>): LiveView<ViewData<Name>> {
-  const key = keyOf(name, params as object)
+  return useKeys<Name>([keyOf(name, params as object)])[0]!
+}
+
+/** Watches the same view in several databases. */
+export function useViewIn<Name extends ViewName>(
+  databases: readonly string[],
+  name: Name,
+  params: ParamsOf<Name>,
+): readonly LiveView<ViewData<Name>>[] {
+  return useKeys<Name>(databases.map((database) => keyOf(name, params as object, database)))
+}
+
+function useKeys<Name extends ViewName>(keys: readonly string[]): readonly LiveView<ViewData<Name>>[] {
   const redraw = useRedraw()
-  useEffect(() => watch(key, redraw), [key])
-  const entry = entries.get(key)
-  return {
-    key,
-    data: entry?.data as ViewData<Name> | undefined,
-    at: entry?.at,
-    failure: entry?.failure,
-    failedAt: entry?.failedAt,
-    stale: entry?.failure !== undefined || connection.state === 'lost',
-  }
+  useEffect(() => {
+    const stops = keys.map((key) => watch(key, redraw))
+    return () => {
+      for (const stop of stops) stop()
+    }
+  }, [keys.join('\n')])
+  return keys.map((key) => {
+    const entry = entries.get(key)
+    return {
+      key,
+      data: entry?.data as ViewData<Name> | undefined,
+      at: entry?.at,
+      failure: entry?.failure,
+      failedAt: entry?.failedAt,
+      stale: entry?.failure !== undefined || connection.state === 'lost',
+    }
+  })
 }
 
 export function useConnection(): Connection {
@@ -134,8 +153,12 @@ function open(): void {
   })
   stream.addEventListener('failure', ({ data }: MessageEvent<string>) => {
     const { view, error } = JSON.parse(data) as ViewFailure
-    if (error.code === 'DATABASE_UNREACHABLE') setConnection({ state: 'database-unreachable' })
     updateEntry(view, { failure: error, failedAt: entries.get(view)?.failedAt ?? new Date(now()).toISOString() })
+    // The page with all databases shows which database is unreachable, and stays live as long as one is reachable.
+    const isUnreachable = [...entries.values()].every(
+      ({ watchers, failure }) => watchers.size === 0 || failure?.code === 'DATABASE_UNREACHABLE',
+    )
+    if (isUnreachable) setConnection({ state: 'database-unreachable' })
   })
   stream.addEventListener('error', () => {
     if (source === stream) void onStreamEnd()

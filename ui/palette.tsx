@@ -7,7 +7,7 @@ import { useView } from './live.js'
 import { useMe } from './me.js'
 import { Confirm, type ConfirmProps } from './parts/confirm.js'
 import { Dialog } from './parts/dialog.js'
-import { go, hrefOf, hrefOfQueue, pages } from './routes.js'
+import { go, hrefOf, hrefOfQueue, pages, useRoute } from './routes.js'
 import type { ActName } from './wire.js'
 
 interface Command {
@@ -20,7 +20,7 @@ interface Command {
 
 /** Words of a command that are not part of a name. */
 const verbs = ['run', 'pause', 'resume', 'drain', 'retry', 'cancel', 'open', 'go', 'to']
-const kinds = ['page', 'job', 'queue', 'schedule', 'instance', 'lock', 'name']
+const kinds = ['database', 'page', 'job', 'queue', 'schedule', 'instance', 'lock', 'name']
 const maxPerKind = 6
 
 export function Palette({ onClose }: { readonly onClose: () => void }) {
@@ -95,6 +95,7 @@ type Start = <Name extends ActName>(props: Omit<ConfirmProps<Name>, 'onClose'>) 
 /** Returns the commands that match the text. Each word of the text must occur in the command. */
 function useCommands(text: string, start: Start): readonly Command[] {
   const me = useMe()
+  const { page } = useRoute()
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   const search = words.filter((word) => !verbs.includes(word) && !kinds.includes(word)).join(' ') || undefined
   const overview = useView('overview', {})
@@ -129,7 +130,9 @@ function useCommands(text: string, start: Start): readonly Command[] {
         ]
   const groups: readonly (readonly Command[])[] = [
     job,
-    pages.map(({ id, title }) => ({ id: `page ${id}`, kind: 'Page', text: title, run: () => go(id) })),
+    pages
+      .filter(({ id }) => id !== 'databases')
+      .map(({ id, title }) => ({ id: `page ${id}`, kind: 'Page', text: title, run: () => go(id) })),
     (overview.data?.queues ?? []).flatMap(({ name, namespace, pausedMs }) =>
       name === null || namespace === null
         ? []
@@ -155,7 +158,13 @@ function useCommands(text: string, start: Start): readonly Command[] {
       open('Name', label ?? `key ${key}`, hrefOf('locks', { key })),
     ),
   ]
-  const found = groups.flatMap((group) => group.filter(fits).slice(0, maxPerKind))
+  const databases = [
+    ...(me.databases.length > 0 ? [open('Page', 'All databases', hrefOf('databases'))] : []),
+    ...me.databases.map((name) => open('Database', name, hrefOf('now', { database: name, namespace: undefined }))),
+  ]
+  // On the page of all databases, a name would not say in which database it is.
+  if (page === 'databases') return databases.filter(fits)
+  const found = [databases, ...groups].flatMap((group) => group.filter(fits).slice(0, maxPerKind))
   const query = cut(text.trim(), 60)
   return query === '' ? found : [...found, open('Search', `Jobs: ${query}`, hrefOf('jobs', { search: text.trim() }))]
 }

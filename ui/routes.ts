@@ -3,6 +3,8 @@ import { useEffect, useState } from 'preact/hooks'
 import { writeSearchValue } from '../src/search/index.js'
 
 export const pages = [
+  // Only in a dashboard with several databases.
+  { id: 'databases', title: 'All databases', short: 'All', letter: 'a' },
   { id: 'now', title: 'Now', short: 'Now', letter: 'n' },
   { id: 'locks', title: 'Locks and leases', short: 'Locks', letter: 'l' },
   { id: 'schedules', title: 'Schedules', short: 'Schedules', letter: 's' },
@@ -15,10 +17,11 @@ export const pages = [
 export type PageId = (typeof pages)[number]['id']
 
 /** Parameters that links to other pages keep. */
-const keptParams = ['namespace'] as const
+const keptParams = ['database', 'namespace'] as const
 
 /** Each page's additional parameters. */
 interface ParamNames {
+  databases: never
   now: never
   locks: 'search' | 'key' | 'hours' | 'after'
   schedules: 'search' | 'after' | 'schedule' | 'of' | 'page' | 'minutes'
@@ -54,8 +57,20 @@ export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): 
   return `#/${page}${query.size > 0 ? `?${query}` : ''}`
 }
 
-export function hrefOfQueue(name: string): string {
-  return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}` })
+export function hrefOfQueue(name: string, database = currentDatabase()): string {
+  return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}`, database })
+}
+
+/** Name of the database in the URL. Undefined if the dashboard has only one database. */
+export function currentDatabase(): string | undefined {
+  return readRoute(location.hash).params.database
+}
+
+/** Opens the same page, with the same search, for another database. */
+export function switchDatabase(database: string): void {
+  const { page, params } = readRoute(location.hash)
+  const search = 'search' in params ? { search: params.search } : {}
+  location.hash = hrefOf(page === 'databases' ? 'now' : page, { database, namespace: undefined, ...search })
 }
 
 /** Opens another page and adds an entry to the browser history. */

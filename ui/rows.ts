@@ -2,7 +2,7 @@
 // only reads the document.
 
 /** Label of the table that each page is about. The first table is used if the page has no such table. */
-const mainTables = ['Problems', 'Names', 'Schedules', 'Jobs', 'Deliveries', 'Limits', 'Instances']
+const mainTables = ['Databases', 'Problems', 'Names', 'Schedules', 'Jobs', 'Deliveries', 'Limits', 'Instances']
 
 const rowSelector = ':is(tbody > tr, .fact-rows > li)'
 

@@ -19,6 +19,7 @@ export async function authenticate(
   request: Request,
   from: RequestSource,
   auth: Auth | undefined,
+  database: string | null,
 ): Promise<AuthenticatedVisitor> {
   if (auth === undefined) {
     requireLoopback(request, from)
@@ -26,7 +27,7 @@ export async function authenticate(
   }
   let visitor: AuthenticatedVisitor | null
   try {
-    visitor = readVisitor(await auth(request, from.incoming))
+    visitor = readVisitor(await auth(request, from.incoming, database ?? undefined))
   } catch (error) {
     // Shows only Holdfast's own errors, such as those of readVisitor. Other errors that auth throws may contain
     // secrets, and the client is not authenticated.

@@ -1,19 +1,16 @@
 import { ClosedError, isInstance, UsageError } from '../base/index.js'
 import { version } from '../index.js'
-import { ActRequests } from './act-requests.js'
 import { assetResponse, pageResponse } from './assets.js'
 import { readJson } from './body.js'
-import { DashboardContext } from './dashboard-context.js'
 import { type AuthenticatedVisitor, authenticate, type RequestSource, refuseCrossSite } from './guard.js'
 import { escapeHtml, htmlResponse, jsonResponse } from './headers.js'
-import { Hub } from './hub.js'
 import { Streams } from './live.js'
 import type { Settings } from './options.js'
-import { statementListOf } from './psql.js'
-import { recordQueries } from './record-queries.js'
 import { redactWith } from './redact.js'
 import { Refusal } from './refusal.js'
 import { errorBody } from './serialize.js'
+import { ServedDatabase } from './served-database.js'
+import { splitSpec } from './spec.js'
 import { parseViewRequest, viewRequest } from './view-requests.js'
 import type { ErrorBody, Me } from './wire.js'
 
@@ -21,32 +18,37 @@ import type { ErrorBody, Me } from './wire.js'
 const apiPath = /\/api\/(?:(me|live)|(view|sql|act)\/([^/]+))$/
 const assetPath = /\/assets\/([^/]+)$/
 
+/** A visitor in one of the databases. */
+interface Admission {
+  readonly database: ServedDatabase
+  readonly visitor: AuthenticatedVisitor
+}
+
+type Admit = (database: string | null) => Promise<Admission>
+
 /** Routes and handles requests. */
 export class Handler {
   readonly #settings: Settings
-  readonly #context: DashboardContext
-  readonly #hub: Hub
-  readonly #streams: Streams
-  readonly #acts: ActRequests
+  readonly #databases: ReadonlyMap<string | null, ServedDatabase>
+  readonly #streams = new Streams()
   #isClosed = false
 
   constructor(settings: Settings) {
     this.#settings = settings
-    this.#context = new DashboardContext(settings.database, { ...settings, redact: redactWith(settings.redact) })
-    this.#hub = new Hub(this.#context)
-    this.#streams = new Streams(this.#hub)
-    this.#acts = new ActRequests(this.#context, settings.readOnly)
+    const shared = { ...settings, redact: redactWith(settings.redact) }
+    this.#databases = new Map(settings.databases.map((one) => [one.name, new ServedDatabase(one, shared)]))
   }
 
   async handle(request: Request, from: RequestSource): Promise<Response> {
     const url = new URL(request.url)
     const api = apiPath.exec(url.pathname)
+    const admit = (database: string | null) => this.#admit(request, from, database)
     try {
-      if (api) refuseCrossSite(request)
-      const visitor = await authenticate(request, from, this.#settings.auth)
-      // Checks again, because close() may have run while auth was pending.
-      if (this.#isClosed) throw new ClosedError('The dashboard')
-      if (api) return await this.#handleApi(request, url, (api[1] ?? api[2])!, decodeName(api[3]), visitor)
+      if (api) {
+        refuseCrossSite(request)
+        return await this.#handleApi(request, url, (api[1] ?? api[2])!, decodeName(api[3]), admit)
+      }
+      await this.#requireAccess(admit)
       requireMethod(request, 'GET', 'HEAD')
       const asset = assetPath.exec(url.pathname)
       if (asset) return assetResponse(decodeName(asset[1]), request.headers.get('accept-encoding'))
@@ -65,50 +67,86 @@ export class Handler {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#streams.close()
-    this.#hub.close()
-    await this.#context.close()
+    await Promise.all([...this.#databases.values()].map((database) => database.close()))
   }
 
-  async #handleApi(
-    request: Request,
-    url: URL,
-    kind: string,
-    name: string,
-    visitor: AuthenticatedVisitor,
-  ): Promise<Response> {
-    if (kind === 'act') {
-      requireMethod(request, 'POST')
-      return json(await this.#acts.handle(name, await readJson(request), visitor))
+  /** Authenticates the visitor for the database. An unauthenticated visitor does not learn whether the name exists. */
+  async #admit(request: Request, from: RequestSource, name: string | null): Promise<Admission> {
+    const visitor = await authenticate(request, from, this.#settings.auth, name)
+    // Checks again, because close() may have run while auth was pending.
+    if (this.#isClosed) throw new ClosedError('The dashboard')
+    const database = this.#databases.get(name)
+    if (database) return { database, visitor }
+    if (name !== null) throw new Refusal(404, 'NOT_FOUND', `This dashboard has no database ${JSON.stringify(name)}`)
+    throw new Refusal(400, 'USAGE', 'Expected the name of a database', 'For example: api/view/DATABASE:jobs')
+  }
+
+  /** Throws unless the visitor may see at least one database. The page's files contain no data of a database. */
+  async #requireAccess(admit: Admit): Promise<void> {
+    let refused: unknown
+    for (const name of this.#databases.keys()) {
+      try {
+        await admit(name)
+        return
+      } catch (error) {
+        refused ??= error
+      }
     }
-    requireMethod(request, 'GET')
-    if (kind === 'me') return json(await this.#me(visitor))
+    throw refused
+  }
+
+  /** Returns all databases that the visitor may see. */
+  async #admitToAll(admit: Admit): Promise<readonly Admission[]> {
+    const results = await Promise.allSettled([...this.#databases.keys()].map(admit))
+    const admitted = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    const [refused] = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    if (admitted.length === 0) throw refused
+    return admitted
+  }
+
+  async #handleApi(request: Request, url: URL, kind: string, spec: string, admit: Admit): Promise<Response> {
+    if (kind === 'me') {
+      const all = await this.#admitToAll(admit)
+      requireMethod(request, 'GET')
+      return json(await this.#me(all, url.searchParams.get('database')))
+    }
     if (kind === 'live') {
-      const views = url.searchParams.getAll('view').map((spec) => ({ spec, request: parseViewRequest(spec) }))
+      const specs = url.searchParams.getAll('view').map((text) => ({ text, ...splitSpec(text) }))
+      const names = specs.length === 0 ? [...this.#databases.keys()] : specs.map(({ database }) => database)
+      const admitted = await Promise.all([...new Set(names)].map(admit))
+      requireMethod(request, 'GET')
+      const hubs = new Map(admitted.map(({ database }) => [database.name, database.hub]))
+      const views = specs.map(({ text, database, rest }) => ({
+        spec: text,
+        hub: hubs.get(database)!,
+        request: parseViewRequest(rest),
+      }))
       return this.#streams.open(views, request.signal)
     }
-    const requested = viewRequest(name, url.searchParams)
-    if (kind === 'sql') {
-      await this.#context.ready()
-      const read = () => requested.view.read(this.#context.viewContext, requested.params)
-      return json(statementListOf(await recordQueries(read)))
+    const { database: name, rest } = splitSpec(spec)
+    const { database, visitor } = await admit(name)
+    if (kind === 'act') {
+      requireMethod(request, 'POST')
+      return json(await database.acts.handle(rest, await readJson(request), visitor))
     }
-    const message = await this.#hub.read(requested)
+    requireMethod(request, 'GET')
+    if (kind === 'sql') return json(await database.statements(rest, url.searchParams))
+    const message = await database.hub.read(viewRequest(rest, url.searchParams))
     if (message.kind === 'failure') {
       return jsonResponse(message.error.code === 'USAGE' ? 400 : 503, JSON.stringify({ error: message.error }))
     }
-    const view = JSON.stringify(name + url.search)
+    const view = JSON.stringify(spec + url.search)
     return jsonResponse(200, `{"view":${view},"at":"${message.at.toISOString()}","data":${message.json}}`)
   }
 
-  async #me(visitor: AuthenticatedVisitor): Promise<Me> {
-    const { readOnly, schema } = this.#settings
-    const info = await this.#context.databaseInfo().catch((error) => ({ error: errorBody(error) }))
-    const known =
-      'error' in info
-        ? { server: null, namespaces: [], now: null, error: info.error }
-        : { server: info.server, namespaces: info.namespaces, now: info.now.toISOString(), error: null }
-    const rights = this.#acts.rightsOf(visitor)
-    return { visitor: visitor.name, rights, readOnly, version, schema, database: this.#context.address, ...known }
+  /** Describes the visitor in the named database, or in the first database. */
+  async #me(all: readonly Admission[], name: string | null): Promise<Me> {
+    const chosen = name === null ? all[0] : all.find(({ database }) => database.name === name)
+    if (!chosen) throw new Refusal(404, 'NOT_FOUND', `This dashboard has no database ${JSON.stringify(name)}`)
+    const { database, visitor } = chosen
+    const databases = all.flatMap(({ database: { name } }) => (name === null ? [] : [name]))
+    const { readOnly } = this.#settings
+    return { ...(await database.describe(visitor)), databaseName: database.name, databases, readOnly, version }
   }
 }
 

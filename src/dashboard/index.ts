@@ -5,7 +5,7 @@ import { handleNode } from './node.js'
 import { type DashboardOptions, readSettings } from './options.js'
 
 export type { ActName, Consequence, Rights } from '../acts/index.js'
-export type { Auth, DashboardOptions, Visitor } from './options.js'
+export type { Auth, DashboardDatabase, DashboardOptions, Visitor } from './options.js'
 export type { Payload, Redact } from './redact.js'
 export type { ViewName } from './views/index.js'
 export type { Outcome } from './wire.js'
@@ -46,6 +46,9 @@ export interface Dashboard {
  * @example
  * const board = dashboard({ url: process.env.DATABASE_URL, auth: (request) => visitorOf(request) })
  * app.use('/admin/holdfast', board.node)
+ *
+ * @example
+ * const board = dashboard({ databases: { eu: { url: euUrl }, us: { url: usUrl } }, auth })
  */
 export function dashboard(options: DashboardOptions): Dashboard {
   const handler = new Handler(readSettings(options))

@@ -3,7 +3,8 @@ import type { Hub, LiveMessage, ViewRequest } from './hub.js'
 import { Refusal } from './refusal.js'
 
 const maxStreams = 100
-const maxViews = 16
+/** A page watches up to 16 views of one database, or one view of each database. */
+const maxViews = 32
 /** Interval between keep-alive comments, which prevent proxies from closing idle connections. */
 const keepAliveMs = 15_000
 /** Maximum lifetime of a stream. The browser then reconnects, and visitors who have lost access are refused. */
@@ -13,18 +14,15 @@ const bufferBytes = 65_536
 /** View of a stream, and its text exactly as written in the URL. */
 export interface StreamedView {
   readonly spec: string
+  /** Hub of the view's database. */
+  readonly hub: Hub
   readonly request: ViewRequest
 }
 
 /** Open streams of server-sent events. */
 export class Streams {
-  readonly #hub: Hub
   readonly #open = new Set<Stream>()
   #keepAlive: NodeJS.Timeout | undefined
-
-  constructor(hub: Hub) {
-    this.#hub = hub
-  }
 
   /** Number of open streams. */
   get size(): number {
@@ -45,7 +43,7 @@ export class Streams {
       this.#keepAlive = undefined
     })
     this.#open.add(stream)
-    stream.subscribe(this.#hub, views)
+    stream.subscribe(views)
     this.#keepAlive ??= setInterval(() => {
       for (const one of this.#open) one.keepAlive()
     }, keepAliveMs).unref()
@@ -88,9 +86,9 @@ class Stream {
     this.#send('retry: 1000\n\n')
   }
 
-  subscribe(hub: Hub, views: readonly StreamedView[]): void {
+  subscribe(views: readonly StreamedView[]): void {
     try {
-      for (const { spec, request } of views)
+      for (const { spec, hub, request } of views)
         this.#unsubscribers.push(hub.subscribe(request, (message) => this.#write(spec, message)))
     } catch (error) {
       this.end()

@@ -3,6 +3,7 @@ import { type ActName, type Rights, readRights } from '../acts/index.js'
 import { callback, describe, flag, objectWith, readOptions, text, UsageError } from '../base/index.js'
 import { checkSchemaName, checkUrl, type PgPool } from '../postgres/index.js'
 import type { Redact } from './redact.js'
+import { isDatabaseName } from './spec.js'
 
 /** A person who may see the dashboard. */
 export interface Visitor {
@@ -17,17 +18,31 @@ export interface Visitor {
 
 /**
  * Authenticates a request. Returns the visitor, or null to refuse the request. `incoming` is the original Node.js
- * request, if there is one, with the properties that middleware has added, such as a session.
+ * request, if there is one, with the properties that middleware has added, such as a session. `database` is the
+ * database's name if the dashboard has several `databases`: a visitor can have other rights, or none, in each.
  */
-export type Auth = (request: Request, incoming?: IncomingMessage) => Visitor | null | Promise<Visitor | null>
+export type Auth = (
+  request: Request,
+  incoming?: IncomingMessage,
+  database?: string,
+) => Visitor | null | Promise<Visitor | null>
 
-export interface DashboardOptions {
+/** A database that the dashboard shows. */
+export interface DashboardDatabase {
   /** Connection URL, such as `postgres://user:password@host:5432/database`. Required unless `pool` is set. */
   readonly url?: string | undefined
   /** Your own node-postgres pool. The dashboard never closes this pool. */
   readonly pool?: PgPool | undefined
   /** Schema that contains Holdfast's tables. Default `holdfast`. */
   readonly schema?: string | undefined
+}
+
+export interface DashboardOptions extends DashboardDatabase {
+  /**
+   * Several databases by name, instead of `url` or `pool`. Example: `{ eu: { url: euUrl }, us: { url: usUrl } }`. A name
+   * has up to 40 letters, digits, `-`, `_` and `.`. There can be at most 24 databases.
+   */
+  readonly databases?: Readonly<Record<string, DashboardDatabase>> | undefined
   /**
    * Authenticates visitors and grants their rights. Without `auth`, the dashboard accepts only requests from the same
    * machine.
@@ -44,10 +59,25 @@ export interface DashboardOptions {
   readonly traceUrl?: string | undefined
 }
 
-const rules = {
+/** A page watches one view of each database, and a stream has a maximum number of views. */
+const maxDatabases = 24
+
+const databaseRules = {
   url: text,
   pool: objectWith<PgPool>('a pool of node-postgres', 'connect', 'query', 'on', 'options'),
   schema: text,
+}
+
+const rules = {
+  ...databaseRules,
+  databases: {
+    expected: `an object with 1 to ${maxDatabases} databases by name`,
+    read: (given: unknown) => {
+      if (typeof given !== 'object' || given === null || Array.isArray(given)) return undefined
+      const names = Object.keys(given)
+      return names.length > 0 && names.length <= maxDatabases ? (given as Record<string, DashboardDatabase>) : undefined
+    },
+  },
   auth: callback<Auth>('a function that returns the visitor or null'),
   readOnly: flag,
   redact: callback<Redact>('a function that redacts a payload'),
@@ -62,15 +92,51 @@ const rules = {
 
 export type Settings = ReturnType<typeof readSettings>
 
+/** A database's name and connection. The name is null if the dashboard has only one database, without a name. */
+export interface DatabaseSettings {
+  readonly name: string | null
+  readonly connection: { readonly url: string } | { readonly pool: PgPool }
+  readonly schema: string
+}
+
 export function readSettings(options: DashboardOptions) {
   const read = readOptions('dashboard', options, rules)
-  const { url, pool, schema = 'holdfast', auth, readOnly = false, redact, traceUrl } = read
+  const { url, pool, schema, databases, auth, readOnly = false, redact, traceUrl } = read
+  return { databases: readDatabases({ url, pool, schema }, databases), auth, readOnly, redact, traceUrl }
+}
+
+function readDatabases(
+  single: DashboardDatabase,
+  several: Readonly<Record<string, DashboardDatabase>> | undefined,
+): readonly DatabaseSettings[] {
+  if (several === undefined) return [readDatabase(null, single, single.schema)]
+  if (single.url !== undefined || single.pool !== undefined) {
+    throw new UsageError(
+      'Expected either databases, or url or pool, got both',
+      'Add the database to `databases`, with its own name.',
+    )
+  }
+  return Object.entries(several).map(([name, given]) => {
+    if (!isDatabaseName(name)) {
+      throw new UsageError(
+        `Expected the name of a database to have 1 to 40 letters, digits, "-", "_" and ".", got ${describe(name)}`,
+      )
+    }
+    return readDatabase(name, readOptions(`databases.${name}`, given, databaseRules), single.schema)
+  })
+}
+
+function readDatabase(
+  name: string | null,
+  { url, pool, schema: own }: DashboardDatabase,
+  defaultSchema = 'holdfast',
+): DatabaseSettings {
+  const schema = own ?? defaultSchema
   checkSchemaName(schema)
-  const rest = { schema, auth, readOnly, redact, traceUrl }
-  if (url !== undefined && pool === undefined) return { database: { url: checkUrl(url, 'url') }, ...rest }
-  if (pool !== undefined && url === undefined) return { database: { pool }, ...rest }
+  if (url !== undefined && pool === undefined) return { name, connection: { url: checkUrl(url, 'url') }, schema }
+  if (pool !== undefined && url === undefined) return { name, connection: { pool }, schema }
   throw new UsageError(
-    `Expected exactly one of url and pool, got ${url === undefined ? 'none' : 'both'}`,
+    `Expected exactly one of url and pool${name === null ? '' : ` for the database ${name}`}, got ${url === undefined ? 'none' : 'both'}`,
     'Use dashboard({ url: process.env.DATABASE_URL }), for example, and check that the variable is set.',
   )
 }

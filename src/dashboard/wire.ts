@@ -30,8 +30,12 @@ export interface ErrorResponse {
   readonly error: ErrorBody
 }
 
-/** `GET api/me` */
+/** `GET api/me`, or `GET api/me?database=NAME` */
 export interface Me {
+  /** Names of the databases that the visitor may see. Empty if the dashboard has only one database, without a name. */
+  readonly databases: readonly string[]
+  /** Name of the database that the other properties describe. Null if `databases` is empty. */
+  readonly databaseName: string | null
   readonly visitor: string
   /** Acts that the visitor may run. Empty if the dashboard is read-only. */
   readonly rights: readonly ActName[]
@@ -50,7 +54,10 @@ export interface Me {
   readonly error: ErrorBody | null
 }
 
-/** Response to `GET api/view/NAME?params`, and data of `event: view`. `view` is `NAME?params` as the page sent it. */
+/**
+ * Response to `GET api/view/NAME?params`, and data of `event: view`. `view` is `NAME?params` as the page sent it. With
+ * several databases, each NAME of a view or an act is `DATABASE:NAME`.
+ */
 export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
   /** The snapshot's time, by the database clock. Ages and remaining times are relative to this time. */

@@ -41,7 +41,7 @@ export function readSettings(options: HoldfastPluginOptions) {
 /** Returns the options for `dashboard` and the path. */
 function readDashboard({ prefix, ...given }: MountedDashboardOptions, { url, pool, schema }: HoldfastOptions) {
   readOptions('dashboard', { prefix }, { prefix: path })
-  if (given.url !== undefined || given.pool !== undefined) return { prefix, options: { schema, ...given } }
+  if ((given.url ?? given.pool ?? given.databases) !== undefined) return { prefix, options: { schema, ...given } }
   if (url === undefined && pool === undefined) {
     throw new UsageError(
       'Expected the dashboard to have a url or a pool, because the dashboard cannot use the option `sql`',

@@ -42,6 +42,7 @@ afterAll(async () => {
 export interface Board {
   /** URL of the page, with a slash at the end. */
   readonly url: string
+  /** Empty if the dashboard has several databases. */
   readonly databaseUrl: string
   /** Makes the server unavailable, or available again. */
   setGone(isGone: boolean): void
@@ -49,7 +50,7 @@ export interface Board {
 }
 
 export interface BoardOptions extends Omit<DashboardOptions, 'url' | 'pool'> {
-  /** Default: a new database. */
+  /** Default: a new database, unless there are several `databases`. */
   readonly databaseUrl?: string
   /** Path under which the dashboard is mounted. Default `/ops/holdfast`. */
   readonly path?: string
@@ -61,9 +62,10 @@ export async function startBoard({
   path = '/ops/holdfast',
   ...options
 }: BoardOptions = {}): Promise<Board> {
-  const database = databaseUrl === undefined ? await freshDatabase() : undefined
-  const url = databaseUrl ?? database!.url
-  const board = dashboard({ url, ...options })
+  const needsDatabase = databaseUrl === undefined && options.databases === undefined
+  const database = needsDatabase ? await freshDatabase() : undefined
+  const url = databaseUrl ?? database?.url
+  const board = dashboard({ ...(url !== undefined && { url }), ...options })
   let isGone = false
   const server = createServer((request, response) => {
     if (isGone) return void request.socket.destroy()
@@ -73,7 +75,7 @@ export async function startBoard({
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${path}/`,
-    databaseUrl: url,
+    databaseUrl: url ?? '',
     setGone(value) {
       isGone = value
       if (isGone) server.closeAllConnections()

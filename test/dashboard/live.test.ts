@@ -242,7 +242,7 @@ test('a view that fails or returns too much fails alone', async () => {
 
 test('a slow watcher receives the latest snapshot instead of all that it has missed', async () => {
   const { hub, countOf } = makeHub()
-  const streams = new Streams(hub)
+  const streams = new Streams()
   let value = 0
   const watchedView = viewRequest(
     'growing',
@@ -250,7 +250,7 @@ test('a slow watcher receives the latest snapshot instead of all that it has mis
     1,
   )
   const leaving = new AbortController()
-  const { body } = streams.open([{ spec: 'growing', request: watchedView }], leaving.signal)
+  const { body } = streams.open([{ spec: 'growing', hub, request: watchedView }], leaving.signal)
   await until('more than 30 queries have run', () => countOf('growing') > 30)
   const reader = body!.pipeThrough(new TextDecoderStream()).getReader()
   const values: number[] = []
@@ -268,12 +268,12 @@ test('a slow watcher receives the latest snapshot instead of all that it has mis
 
 test('a watcher that leaves is noticed, too many watchers are refused, and close ends all streams', async () => {
   const { hub } = makeHub()
-  const streams = new Streams(hub)
+  const streams = new Streams()
   const watchedView = viewRequest('page', () => 'one page')
   const never = () => new AbortController().signal
   const server = createServer((incoming, outgoing) => {
     void handleNode(
-      async ({ signal }) => streams.open([{ spec: 'page', request: watchedView }], signal),
+      async ({ signal }) => streams.open([{ spec: 'page', hub, request: watchedView }], signal),
       incoming,
       outgoing,
     )
@@ -285,14 +285,17 @@ test('a watcher that leaves is noticed, too many watchers are refused, and close
   await until('the page has its snapshot', () => heard.length === 1)
   leave()
   await until('the streams and the hub have noticed it', () => streams.size === 0 && hub.size === 0)
-  const open = () => streams.open([{ spec: 'page', request: watchedView }], never())
+  const open = () => streams.open([{ spec: 'page', hub, request: watchedView }], never())
   const bodies = Array.from({ length: 100 }, () => open().body!)
   expect(open).toThrow('100 pages are already open')
   expect(hub.size).toBe(1)
-  const many = Array.from({ length: 16 }, (_, at) => ({ spec: `${at}`, request: viewRequest(`many ${at}`, () => at) }))
+  const many = Array.from({ length: 32 }, (_, at) => ({
+    ...{ spec: `${at}`, hub },
+    request: viewRequest(`many ${at}`, () => at),
+  }))
   await bodies[0]!.cancel()
   expect(streams.size).toBe(99)
-  expect(() => streams.open([...many, ...many], never())).toThrow('Expected 1 to 16 views, got 32')
+  expect(() => streams.open([...many, ...many], never())).toThrow('Expected 1 to 32 views, got 64')
   streams.close()
   expect([streams.size, hub.size]).toEqual([0, 0])
   const stops = Array.from({ length: 100 }, (_, at) =>

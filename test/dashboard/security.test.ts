@@ -189,7 +189,7 @@ test('requests from other sites and invalid requests are refused', async () => {
     expect([search, await get(`/api/view/overview?${search}`)]).toEqual([search, '400 USAGE'])
   }
   expect(await get('/api/live')).toBe('400 USAGE')
-  expect(await get(`/api/live?${'view=audit&'.repeat(17)}`)).toBe('400 USAGE')
+  expect(await get(`/api/live?${'view=audit&'.repeat(33)}`)).toBe('400 USAGE')
 
   for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'POST']) {
     for (const path of ['', '/api/me', '/api/view/audit', '/assets/index.js']) {
@@ -242,4 +242,9 @@ test('dashboard() validates its options', () => {
   expect(make({ url, auth: 'ada' })).toThrow('Expected auth to be a function that returns the visitor or null')
   expect(make({ url, readonly: true })).toThrow('did you mean "readOnly"?')
   expect(make({ url, schema: "it's" })).toThrow('Expected schema')
+  expect(make({ url, databases: { eu: { url } } })).toThrow('Expected either databases, or url or pool, got both')
+  expect(make({ databases: {} })).toThrow('Expected databases to be an object with 1 to 24 databases by name')
+  expect(make({ databases: { 'e:u': { url } } })).toThrow('Expected the name of a database to have 1 to 40 letters')
+  expect(make({ databases: { eu: {} } })).toThrow('exactly one of url and pool for the database eu, got none')
+  expect(make({ databases: { eu: { uri: url } } })).toThrow('databases.eu')
 })

@@ -3,7 +3,7 @@ import { Page } from '../parts/page.js'
 import { useParams } from '../routes.js'
 import { ChangeList } from './changes.js'
 import { Counts } from './now/counts.js'
-import { NextTicks, Problems, Queues } from './now/overview-panels.js'
+import { NextTicks, ProblemPanel, QueuePanel } from './now/overview-panels.js'
 import { ProofPanel } from './now/proof.js'
 import { isUnused, StartHere } from './now/start-here.js'
 import { WaitPanel } from './now/waits.js'
@@ -23,11 +23,15 @@ export function Now() {
   return (
     <Page>
       <Counts namespace={namespace} overview={overview} graph={graph} />
-      <Problems overview={overview} />
+      <ProblemPanel live={overview} trouble={overview.data?.trouble ?? []} />
       <WaitPanel graph={graph} />
       <ChangeList namespace={namespace} />
       <div class="side-by-side">
-        <Queues overview={overview} />
+        <QueuePanel
+          live={overview}
+          queues={(overview.data?.queues ?? []).map((queue) => ({ ...queue, at: overview.at }))}
+          count={overview.data?.counts.queues}
+        />
         <NextTicks overview={overview} />
       </div>
       <ProofPanel proof={proof} />

@@ -30,10 +30,12 @@ interface QueueNameProps {
   readonly name: string | null
   readonly queueKey: string
   readonly maxLength?: number | undefined
+  /** Database of the queue. The default is the current database. */
+  readonly database?: string | undefined
 }
 
 /** Name of a queue, as a link to its jobs. */
-export function QueueName({ name, queueKey, maxLength }: QueueNameProps) {
+export function QueueName({ name, queueKey, maxLength, database }: QueueNameProps) {
   if (name === null) return <span class="mono">key {queueKey}</span>
-  return <Name text={name} maxLength={maxLength} href={hrefOfQueue(name)} />
+  return <Name text={name} maxLength={maxLength} href={hrefOfQueue(name, database)} />
 }

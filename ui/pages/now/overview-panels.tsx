@@ -5,15 +5,17 @@ import { InstanceMark } from '../../parts/instance-mark.js'
 import { Name, QueueName } from '../../parts/name.js'
 import { Empty } from '../../parts/panel.js'
 import { State } from '../../parts/state.js'
-import { TablePanel } from '../../parts/table.js'
-import { Ago, None, Until } from '../../parts/time.js'
-import { hrefOf, hrefOfQueue } from '../../routes.js'
+import { type Column, TablePanel } from '../../parts/table.js'
+import { Age, Ago, None, Until } from '../../parts/time.js'
+import { currentDatabase, hrefOf, hrefOfQueue } from '../../routes.js'
 import type { ViewData } from '../../wire.js'
 import { LastRun } from '../schedules/cells.js'
 
 type Overview = ViewData<'overview'>
-type Trouble = Overview['trouble'][number]
-type Queue = Overview['queues'][number]
+/** A problem. `database` is set in the list of all databases. */
+type Trouble = Overview['trouble'][number] & { readonly database?: string }
+/** A queue, with the time of its snapshot. `database` is set in the list of all databases. */
+type Queue = Overview['queues'][number] & { readonly at: string | undefined; readonly database?: string }
 
 interface OverviewProps {
   readonly overview: LiveView<Overview>
@@ -22,14 +24,20 @@ interface OverviewProps {
 /** Number of problems that are shown at first, so that the waits below them stay in sight. */
 const maxProblems = 5
 
-export function Problems({ overview }: OverviewProps) {
+interface ProblemPanelProps {
+  readonly live: LiveView<unknown>
+  readonly trouble: readonly Trouble[]
+  /** Column that replaces the instances if the problems come from several databases. */
+  readonly database?: Column<Trouble>
+}
+
+export function ProblemPanel({ live, trouble, database }: ProblemPanelProps) {
   const [isAll, setAll] = useState(false)
-  const trouble = overview.data?.trouble ?? []
   return (
     <TablePanel
       title="Problems in the last hour"
       label="Problems"
-      live={overview}
+      live={live}
       count={trouble.length}
       tools={
         trouble.length > maxProblems && (
@@ -39,8 +47,11 @@ export function Problems({ overview }: OverviewProps) {
         )
       }
       rows={isAll ? trouble : trouble.slice(0, maxProblems)}
-      keyOf={({ kind, at, subject, job, instance }) => `${kind} ${at} ${subject} ${job} ${instance}`}
+      keyOf={({ kind, at, subject, job, instance, database }) =>
+        `${database} ${kind} ${at} ${subject} ${job} ${instance}`
+      }
       columns={[
+        ...(database ? [database] : []),
         {
           title: 'Problem',
           cell: ({ kind }) => <State word={kindTexts[kind]} tone={kind === 'reconnected' ? 'warn' : 'bad'} />,
@@ -56,16 +67,18 @@ export function Problems({ overview }: OverviewProps) {
           ),
         },
         { title: 'Reason', cell: ({ detail }) => <bdi>{cut(detail, 300)}</bdi>, wide: true },
-        {
-          title: 'Instance',
-          cell: ({ instance, instanceName }) => instance && <InstanceMark id={instance} name={instanceName} short />,
-          spare: 2,
-        },
+        ...(database ? [] : [instanceColumn]),
         { title: 'When', cell: ({ at }) => (at ? <Ago at={at} /> : 'now'), align: 'end' },
       ]}
       empty={<Empty title="No problems in the last hour." />}
     />
   )
+}
+
+const instanceColumn: Column<Trouble> = {
+  title: 'Instance',
+  cell: ({ instance, instanceName }) => instance && <InstanceMark id={instance} name={instanceName} short />,
+  spare: 2,
 }
 
 const kindTexts: Readonly<Record<Trouble['kind'], string>> = {
@@ -78,36 +91,45 @@ const kindTexts: Readonly<Record<Trouble['kind'], string>> = {
   gone: 'instance lost',
 }
 
-function hrefOfTrouble({ kind, subject, job, instance, namespace }: Trouble): string {
+function hrefOfTrouble({ kind, subject, job, instance, namespace, database = currentDatabase() }: Trouble): string {
   switch (kind) {
     case 'buried':
-      return job === null ? hrefOfQueue(subject) : hrefOf('jobs', { id: String(job) })
+      return job === null ? hrefOfQueue(subject, database) : hrefOf('jobs', { id: String(job), database })
     case 'failed':
     case 'broken':
     case 'gap':
-      return hrefOf('schedules', { schedule: subject, of: namespace ?? undefined })
+      return hrefOf('schedules', { schedule: subject, of: namespace ?? undefined, database })
     case 'lease':
-      return hrefOf('locks', { search: subject })
+      return hrefOf('locks', { search: subject, database })
     case 'reconnected':
     case 'gone':
-      return hrefOf('instances', { instance: instance ?? undefined })
+      return hrefOf('instances', { instance: instance ?? undefined, database })
   }
 }
 
-export function Queues({ overview }: OverviewProps) {
+interface QueuePanelProps {
+  readonly live: LiveView<unknown>
+  readonly queues: readonly Queue[]
+  readonly count: number | undefined
+  /** First column if the queues come from several databases. */
+  readonly database?: Column<Queue>
+}
+
+export function QueuePanel({ live, queues, count, database }: QueuePanelProps) {
   return (
     <TablePanel
       title="Queues"
-      live={overview}
-      count={overview.data?.counts.queues}
-      rows={overview.data?.queues ?? []}
-      keyOf={({ key }) => key}
+      live={live}
+      count={count}
+      rows={queues}
+      keyOf={({ key, database }) => `${database} ${key}`}
       columns={[
+        ...(database ? [database] : []),
         {
           title: 'Queue',
-          cell: ({ name, key, pausedMs }) => (
+          cell: ({ name, key, pausedMs, database }) => (
             <span class="row">
-              <QueueName name={name} queueKey={key} maxLength={28} />
+              <QueueName name={name} queueKey={key} maxLength={28} database={database} />
               {pausedMs !== null && <State word="paused" />}
             </span>
           ),
@@ -122,7 +144,12 @@ export function Queues({ overview }: OverviewProps) {
           cell: ({ waiting }) => (waiting > 1_000 ? '1,000+' : formatNumber(waiting)),
           spare: 2,
         },
-        { title: 'Oldest', age: ({ oldestMs }) => oldestMs, from: overview.at, spare: 1 },
+        {
+          title: 'Oldest',
+          age: ({ oldestMs }) => oldestMs,
+          cell: ({ oldestMs, at }) => <Age ms={oldestMs} from={at} />,
+          spare: 1,
+        },
         { title: 'Done/s', number: ({ donePerSecond }) => donePerSecond },
         {
           title: 'p99 run time',
@@ -140,7 +167,7 @@ export function Queues({ overview }: OverviewProps) {
   )
 }
 
-function readyText({ ready, readyIs }: Queue): string {
+function readyText({ ready, readyIs }: Pick<Queue, 'ready' | 'readyIs'>): string {
   if (readyIs === 'counted') return formatNumber(ready)
   return readyIs === 'estimated' ? `~${formatNumber(ready)}` : `${formatNumber(ready - 1)}+`
 }

@@ -187,7 +187,7 @@ export interface Documents {
   /** Which instances, sessions and jobs wait for each other. */
   graph: GraphDocument
   /** Overview of instances, names, schedules, queues and recent failures. With `--jsonl`, one line for each refresh. */
-  top: Overview
+  top: TopDocument
   /** The dashboard that the command serves. */
   dashboard: {
     /** Address of the dashboard. */
@@ -219,7 +219,7 @@ export interface Documents {
 /** The lines that a command prints with `--jsonl`, if these lines differ from the document's rows. */
 export interface JsonLines {
   readonly graph: GraphLine
-  readonly top: Overview
+  readonly top: TopDocument
   readonly migrate: MigrationLine
   readonly doctor: Finding
   readonly demo: DemoLine
@@ -231,6 +231,25 @@ export type LineOf<Name extends keyof Documents> = Name extends keyof JsonLines
   : Documents[Name] extends readonly (infer Row)[]
     ? Row
     : Documents[Name]
+
+/** Overview of one database, or the overviews of several databases. */
+export type TopDocument = Overview | OverviewOfSeveral
+
+/** Overviews of several databases. */
+export interface OverviewOfSeveral {
+  /** The databases, in the order of the option `--url`. */
+  readonly databases: readonly DatabaseOverview[]
+}
+
+/** Overview of one of several databases. */
+export interface DatabaseOverview {
+  /** Name of the database. */
+  readonly name: string
+  /** Overview of the database. Null if the database is unavailable. */
+  readonly overview: Overview | null
+  /** Reason why the database is unavailable. Null if it is available. */
+  readonly error: string | null
+}
 
 /** A name as it appears in commands' output. */
 export interface Name {

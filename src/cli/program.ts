@@ -45,7 +45,12 @@ export function makeProgram(): CliCommand {
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false, subcommandTerm: (command) => command.name() })
     .configureOutput({ outputError: () => {} })
     .exitOverride()
-    .envOption('--url <url>', 'URL of the database (default: taken from the PG* variables)', 'DATABASE_URL')
+    .repeatedOption(
+      '--url <url>',
+      'URL of the database (default: taken from the PG* variables), or NAME=URL for each of several databases',
+      'DATABASE_URL',
+    )
+    .envOption('--database <name>', 'name of the database to use, if --url names several')
     .envOption('--direct-url <url>', 'URL of the same database that bypasses a pooler, for locks')
     .envOption('--namespace <name>', 'namespace to use (default: "default")')
     .envOption('--schema <name>', 'schema that contains the Holdfast tables (default: "holdfast")')

@@ -12,13 +12,13 @@ interface OptionValue {
   readonly source: string
 }
 
+/** Maximum value of the option `--since`. */
+export const maxSinceMs = 48 * 3_600_000
+
 /**
  * Reads and checks options by name and type, so that all commands' error messages are consistent. Each command chooses
  * its exit code.
  */
-/** Maximum value of the option `--since`. */
-export const maxSinceMs = 48 * 3_600_000
-
 export class Settings {
   readonly #command: Command
 
@@ -46,7 +46,9 @@ export class Settings {
   /** Reads an option without its environment variable, for commands that must not use the usual database. */
   fromCommandLine(name: string): string | undefined {
     for (let command: Command | null = this.#command; command; command = command.parent) {
-      if (command.getOptionValueSource(name) === 'cli') return command.getOptionValue(name)
+      if (command.getOptionValueSource(name) !== 'cli') continue
+      const value: string | readonly string[] = command.getOptionValue(name)
+      return typeof value === 'string' ? value : value.at(-1)
     }
     return undefined
   }
@@ -94,9 +96,22 @@ export class Settings {
 
   /** Reads a repeatable option. In the environment variable, the values are separated by commas. */
   list(name: string): string[] | undefined {
+    return this.#list(name, ',')?.map((word) => word.trim())
+  }
+
+  /**
+   * Reads the URLs of the databases, and the option or variable that they come from. In the environment variable, URLs
+   * are separated by spaces, because a URL with several hosts contains commas.
+   */
+  urls(): { readonly source: string; readonly words: readonly string[] } {
+    const words = this.#list('url', /\s+/)?.filter((word) => word !== '') ?? []
+    return { source: this.#find('url')?.source ?? '--url', words }
+  }
+
+  #list(name: string, separator: string | RegExp): string[] | undefined {
     const value = this.#find(name)?.value
     if (Array.isArray(value)) return value
-    return typeof value === 'string' ? value.split(',').map((word) => word.trim()) : undefined
+    return typeof value === 'string' ? value.split(separator) : undefined
   }
 
   oneOf<const T extends string>(name: string, ...words: T[]): T | undefined {

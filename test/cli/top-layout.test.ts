@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { displayWidth } from '../../src/cli/table.js'
 import { layOut, type Size, textOf } from '../../src/cli/top/layout.js'
-import { firstView, type Key, press, type View } from '../../src/cli/top/view.js'
+import { firstView, type Key, press, type View, type WatchedDatabase } from '../../src/cli/top/view.js'
 import type {
   Overview,
   OverviewInstance,
@@ -101,7 +101,10 @@ function overview(more: Partial<Overview> = {}): Overview {
   }
 }
 
-const look = (more: Partial<Overview> = {}): View => firstView(overview(more), 'app@db:5432/shop', 'holdfast', 2_000)
+const database = (more: Partial<Overview> = {}): WatchedDatabase => ({
+  ...{ name: null, address: 'app@db:5432/shop', overview: overview(more), outage: undefined },
+})
+const look = (more: Partial<Overview> = {}): View => firstView([database(more)], 'holdfast', 2_000)
 const lines = (view: View, size: Size) => layOut(view, size).map(textOf)
 const type = (view: View, ...keys: (string | Key)[]): View =>
   keys.reduce((before: View, key) => press(before, typeof key === 'string' ? keyOf(key) : key).view, view)
@@ -247,7 +250,7 @@ describe('keys', () => {
   test('the cursor follows its row, and stays near its place when the row disappears', () => {
     const view = type(look(rows), '2', 'down', 'down')
     const here = (now: Partial<Overview>) =>
-      lines({ ...view, overview: overview(now) }, small).find((line) => line.startsWith('>'))
+      lines({ ...view, databases: [database(now)] }, small).find((line) => line.startsWith('>'))
     expect(here({ locks: [lock('c'), lock('b')] })).toMatch(/^> c/)
     expect(here({ locks: [lock('x'), lock('y')] })).toMatch(/^> y/)
     expect(here({ locks: [] })).toBeUndefined()
@@ -257,7 +260,7 @@ describe('keys', () => {
     const view = type(look(rows), '2', 'return')
     expect(lines(view, small)).toContain('  more            holdfast lock show --namespace shop b')
     expect(lines(type(view, 'down'), small)).toContain('  name            a')
-    const gone = { ...view, overview: overview() }
+    const gone = { ...view, databases: [database()] }
     expect(lines(gone, small)).toContain('  This row is no longer listed.')
     expect(type(view, 'q').shows).toBe('panels')
     expect(type(look(), '3', 'return').shows).toBe('panels')
@@ -306,7 +309,8 @@ describe('keys', () => {
 })
 
 test('an outage shows how long the database has not responded, and keeps the last data', () => {
-  const view = { ...look({ locks: [lock('report')] }), outage: { reason: 'connection refused', forMs: 12_900 } }
+  const outage = { reason: 'connection refused', forMs: 12_900 }
+  const view = { ...look(), databases: [{ ...database({ locks: [lock('report')] }), outage }] }
   const screen = lines(view, small)
   expect(screen.at(-1)).toBe(' No response for 12s, still trying: connection refused ')
   expect(screen.join()).toContain('report')
@@ -326,4 +330,47 @@ test('the queue panel marks counted and estimated numbers differently', () => {
   expect(b).toMatch(/^ {2}b +1000\+ +0 +1000\+ .* paused$/)
   expect(c).toMatch(/^ {2}c +~1.2M /)
   expect(d).toMatch(/^ {2}d +~12k /)
+})
+
+describe('several databases', () => {
+  const outage = { reason: 'connection refused', forMs: 12_900 }
+  const databases: WatchedDatabase[] = [
+    { ...database({ queues: [queue('mail', { ready: 7, oldestMs: 61_000 })], trouble: [trouble] }), name: 'eu' },
+    { ...database(), name: 'us', overview: undefined, outage },
+    { ...database({ queues: [queue('pdf', { ready: 1_001, readyIs: 'at least' })] }), name: 'ap' },
+  ]
+  const all = firstView(databases, 'holdfast', 2_000)
+
+  test('the list shows each database, one that is down, the sums, and the problems of all', () => {
+    const screen = lines(all, wide).map((line) => line.trimEnd())
+    expect(screen[0]).toBe('holdfast top  3 databases  every 2s')
+    expect(screen.slice(1, 6)).toEqual([
+      '  DATABASE  STATE      INSTANCES  LOST  QUEUES  READY  RUNNING  DONE/S  OLDEST  PROBLEMS',
+      '> eu        up         1          0     1       7      0        0       1m 1s   1',
+      '  us        down 12s   -          -     -       -      -        -       -       -',
+      '  ap        up         1          0     1       1001+  0        0               0',
+      '  all       2 of 3 up  2          0     2       1008+  0        0       1m 1s   1',
+    ])
+    expect(screen[7]).toBe('  DATABASE  WHEN    PROBLEM     WHERE  REASON')
+    expect(screen[8]).toMatch(/^ {2}eu +5s ago +job failed +mail +send: the server said no/)
+    expect(lines(all, small).every((line) => displayWidth(line) <= 80)).toBe(true)
+  })
+
+  test('keys open a database, show the next one, and lead back to the list', () => {
+    const eu = type(all, 'return')
+    expect(lines(eu, small)[0]).toContain('holdfast top  eu (1/3)  03:04:05 UTC')
+    const us = type(eu, 'd')
+    expect(lines(us, small)[0]).toContain('us (2/3)')
+    expect(lines(us, small).at(-1)).toContain('No response for 12s')
+    expect(lines(us, small).join()).toContain('2 LOCKS none')
+    expect(lines(type(us, 'D', 'D'), small)[0]).toContain('ap (3/3)')
+    for (const back of ['a', 'escape']) expect(type(us, back).shows).toBe('databases')
+    expect(lines(type(us, 'a'), wide)[3]).toMatch(/^> us/)
+    expect(type(all, '?', 'q').shows).toBe('databases')
+    expect(press(all, { name: 'q' }).wish).toBe('quit')
+    // A filter is cleared first.
+    expect(type(eu, '/', 'x', 'return', 'escape').shows).toBe('panels')
+    // With one database, these keys do nothing.
+    expect(type(look(), 'd', 'a')).toEqual(look())
+  })
 })

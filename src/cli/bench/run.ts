@@ -19,10 +19,10 @@ const connections = 10
 /** Benchmarks the database from this machine. Drops the benchmark's schema afterwards. */
 export async function bench(settings: Settings): Promise<void> {
   const ms = (settings.number('seconds', 0.1, 600) ?? 1) * 1_000
-  const { pool, database } = connect(settings, connections)
+  const { pool, database, url } = connect(settings, connections)
   try {
     const address = addressOf(database.connection ?? {})
-    if (!isLocal(settings.text('url'))) {
+    if (!isLocal(url)) {
       printMessage(warning(address, ms))
       await requireConfirmation(settings, 'keeping a server busy', 'Run the benchmark?')
     }

@@ -1,7 +1,11 @@
 import { addVerb, type CliCommand, runs } from '../command.js'
 
 export function addDashboard(program: CliCommand): void {
-  addVerb(program, 'dashboard', ['holdfast dashboard', 'holdfast dashboard --port 8080 --read-only'])
+  addVerb(program, 'dashboard', [
+    'holdfast dashboard',
+    'holdfast dashboard --port 8080 --read-only',
+    'holdfast dashboard --url eu=postgres://eu.example.com/app --url us=postgres://us.example.com/app',
+  ])
     .summary('serve the dashboard on this machine')
     .description(
       'Serves the dashboard until interrupted, and prints its address. ' +

@@ -1,5 +1,7 @@
+import { messageOf } from '../../base/index.js'
+import type { DashboardOptions } from '../../dashboard/index.js'
 import { checkSchema, schemaState } from '../../postgres/index.js'
-import { connect } from '../connect.js'
+import { type ConnectedDatabase, connectAll } from '../connect.js'
 import { exitCode, printMessage } from '../failure.js'
 import { refuseTakenPort } from '../listen.js'
 import { printJson, write } from '../output.js'
@@ -12,18 +14,20 @@ const closeMs = 2_000
 export async function runDashboard(settings: Settings): Promise<void> {
   const port = settings.wholeNumber('port', 0, 65_535) ?? defaultPort
   const readOnly = settings.flag('readOnly')
-  const { pool, database, schema } = connect(settings)
+  const { databases, schema } = connectAll(settings)
   const interrupted = new Promise<void>((resolve) => {
     onSignals(stopSignals, () => resolve())
   })
   let server: DashboardServer | undefined
   try {
-    checkSchema(await schemaState(database, schema), schema)
+    await checkSchemas(databases, schema)
     const traceUrl = settings.text('traceUrl')
-    server = await serve({ pool, schema, readOnly, traceUrl }, port, { host: settings.text('host') })
+    const shown = { ...databaseOptions(databases), schema, readOnly, traceUrl }
+    server = await serve(shown, port, { host: settings.text('host') })
     if (settings.flag('json')) printJson<'dashboard'>({ url: server.url, readOnly })
     else write([server.url])
-    printMessage(`Showing ${database.address}${readOnly ? ' (read-only)' : ''}. Press Ctrl-C to stop.`)
+    const addresses = databases.map(({ database }) => database.address).join(', ')
+    printMessage(`Showing ${addresses}${readOnly ? ' (read-only)' : ''}. Press Ctrl-C to stop.`)
     await interrupted
   } catch (error) {
     refuseTakenPort(error, port, '--port')
@@ -31,7 +35,29 @@ export async function runDashboard(settings: Settings): Promise<void> {
     // An unresponsive database must not delay the exit.
     const exitTimer = setTimeout(() => process.exit(exitCode.done), closeMs)
     await server?.close()
-    await database.close()
+    await Promise.all(databases.map(({ database }) => database.close()))
     clearTimeout(exitTimer)
   }
+}
+
+function databaseOptions(databases: readonly ConnectedDatabase[]): Pick<DashboardOptions, 'pool' | 'databases'> {
+  if (databases.length === 1) return { pool: databases[0]!.pool }
+  return { databases: Object.fromEntries(databases.map(({ name, pool }) => [name!, { pool }])) }
+}
+
+/**
+ * Throws if no database has an up-to-date schema. The dashboard shows the other databases' errors, and shows their data
+ * as soon as they respond.
+ */
+async function checkSchemas(databases: readonly ConnectedDatabase[], schema: string): Promise<void> {
+  const checks = databases.map(async ({ name, database }) => {
+    try {
+      checkSchema(await schemaState(database, schema), schema)
+    } catch (error) {
+      if (databases.length > 1) printMessage(`${name}: ${messageOf(error)}`)
+      throw error
+    }
+  })
+  const results = await Promise.allSettled(checks)
+  if (results.every(({ status }) => status === 'rejected')) await checks[0]
 }

@@ -1,16 +1,10 @@
 // Computes the screen's lines from the view and the terminal's size. This file has no side effects.
 import { formatDuration } from '../../base/index.js'
 import { displayWidth, gap, shorten, widthsFor, wrap } from '../table.js'
-import type { Panel, PanelRow, Style } from './panel.js'
+import { databaseLines } from './databases.js'
+import type { Line, Panel, PanelRow, Span, Style } from './panel.js'
 import { panels } from './panels.js'
-import { placeOf, rowsOf, type View } from './view.js'
-
-export interface Span {
-  readonly text: string
-  readonly style?: Style | undefined
-}
-
-export type Line = readonly Span[]
+import { placeOf, rowsOf, shownDatabase, type View } from './view.js'
 
 export interface Size {
   readonly columns: number
@@ -37,11 +31,13 @@ export function layOut(view: View, size: Size): Line[] {
   const body =
     view.shows === 'help'
       ? help
-      : view.shows === 'details'
-        ? details(view, size.columns)
-        : view.isZoomed
-          ? panelLines(view, view.focus, room, size.columns)
-          : allPanels(view, room, size.columns)
+      : view.shows === 'databases'
+        ? databaseLines(view.databases, size.columns, view.at)
+        : view.shows === 'details'
+          ? details(view, size.columns)
+          : view.isZoomed
+            ? panelLines(view, view.focus, room, size.columns)
+            : allPanels(view, room, size.columns)
   const lines = [header(view), ...fillRows(body, room), footer(view)]
   return lines.slice(0, size.rows).map((line) => cutLine(line, size.columns))
 }
@@ -54,16 +50,30 @@ function fillRows(lines: readonly Line[], rows: number): Line[] {
   return Array.from({ length: rows }, (_, at) => lines[at] ?? [])
 }
 
-function header({ overview, address, intervalMs, isPaused }: View): Line {
+function header(view: View): Line {
+  const { databases, at, intervalMs, isPaused, shows } = view
+  const { name, address, overview } = shownDatabase(view)
+  const pace: Span = isPaused
+    ? { text: 'paused', style: 'yellow' }
+    : { text: `every ${formatDuration(intervalMs)}`, style: 'dim' }
+  const title: Span = { text: 'holdfast top', style: 'bold' }
+  if (shows === 'databases') return [title, { text: `  ${databases.length} databases  ` }, pace]
   return [
-    { text: 'holdfast top', style: 'bold' },
-    { text: `  ${overview.at.toISOString().slice(11, 19)} UTC  ` },
-    isPaused ? { text: 'paused', style: 'yellow' } : { text: `every ${formatDuration(intervalMs)}`, style: 'dim' },
-    { text: `  ${address}  PostgreSQL ${overview.server.split(' ')[0]}` },
+    title,
+    ...(databases.length > 1 ? [{ text: `  ${name} (${at + 1}/${databases.length})`, style: 'bold' } as const] : []),
+    { text: overview ? `  ${overview.at.toISOString().slice(11, 19)} UTC  ` : '  ' },
+    pace,
+    { text: `  ${address}${overview ? `  PostgreSQL ${overview.server.split(' ')[0]}` : ''}` },
   ]
 }
 
-function footer({ outage, isTyping, panelStates, focus, shows, isZoomed }: View): Line {
+function footer(view: View): Line {
+  const { isTyping, panelStates, focus, shows, isZoomed, databases } = view
+  const { outage } = shownDatabase(view)
+  if (shows === 'databases') {
+    if (outage) return [{ text: ` No response from ${shownDatabase(view).name}: ${outage.reason} `, style: 'reverse' }]
+    return [{ text: '? help  q quit  up/down select  enter show the database  p pause', style: 'dim' }]
+  }
   if (outage) {
     const since = outage.forMs < 1_000 ? '' : ` for ${formatDuration(Math.floor(outage.forMs / 1_000) * 1_000)}`
     return [{ text: ` No response${since}, still trying: ${outage.reason} `, style: 'reverse' }]
@@ -76,6 +86,7 @@ function footer({ outage, isTyping, panelStates, focus, shows, isZoomed }: View)
   const zoom = isZoomed ? 'z back' : 'z zoom'
   return [
     { text: filterText, style: 'yellow' },
+    { text: databases.length > 1 ? 'd next database  a all  ' : '', style: 'dim' },
     { text: `? help  q quit  1-6 panel  enter details  ${zoom}  s sort  / filter  p pause`, style: 'dim' },
   ]
 }
@@ -140,7 +151,8 @@ function panelLines(view: View, at: number, lines: number, columns: number): Lin
   // Scrolls the panel so that the selected row is visible.
   const first = isFocused ? Math.max(0, Math.min(place - Math.floor(room / 2), all.length - room)) : 0
   const rows = all.slice(first, first + room)
-  const total = panelState.filter === '' ? Math.max(panel.total(view.overview), all.length) : all.length
+  const { overview } = shownDatabase(view)
+  const total = panelState.filter === '' && overview ? Math.max(panel.total(overview), all.length) : all.length
   const shown = rows.length < total && rows.length > 0 ? `${first + 1}-${first + rows.length}/${total}` : String(total)
   const title = `${panel.title} ${total === 0 ? 'none' : shown}`
   const titles = panel.columns.map((column, place) => {
@@ -219,7 +231,8 @@ function fittingColumns(
 function details(view: View, columns: number): Line[] {
   const panel = panels[view.focus]!
   const { row } = view.panelStates[view.focus]!
-  const found = panel.rows(view.overview).find(({ id }) => id === row?.id)
+  const { overview } = shownDatabase(view)
+  const found = overview && panel.rows(overview).find(({ id }) => id === row?.id)
   const title: Line = [{ text: ` ${panel.title}`, style: 'bold' }]
   if (found === undefined) return [title, [], [{ text: '  This row is no longer listed.' }]]
   const facts = found.facts(view.schema)
@@ -245,6 +258,8 @@ const help: readonly Line[] = [
   '  s, S                    sort by the next column; reverse the order',
   '  /                       show only rows that contain a text; esc clears the filter',
   '  p or space              pause, resume',
+  '  d, D                    next, previous database (with several databases)',
+  '  a                       list all databases (with several databases)',
   '  r                       refresh now',
   '  + -                     refresh less often, more often',
   '  ctrl-l, ctrl-z          redraw; suspend (fg continues)',

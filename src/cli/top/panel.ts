@@ -4,6 +4,15 @@ import { type Fact, visible } from '../output.js'
 
 export type Style = 'bold' | 'dim' | 'reverse' | 'red' | 'yellow' | 'green'
 
+/** Text in one style. */
+export interface Span {
+  readonly text: string
+  readonly style?: Style | undefined
+}
+
+/** Line of the screen. */
+export type Line = readonly Span[]
+
 /** One of the overview's tables, independent of its rows' type. */
 export interface Panel {
   readonly title: string

@@ -225,7 +225,7 @@ function latencyText(latency: Latency | null): string {
   return latency === null ? '' : `${exactDuration(latency.p50Ms)}/${exactDuration(latency.p99Ms)}`
 }
 
-const problems = definePanel<Trouble>({
+export const problems = definePanel<Trouble>({
   title: 'PROBLEMS',
   rows: ({ trouble }) => trouble,
   id: ({ kind, subject, job, at, instance }) => [kind, subject, job, at?.getTime(), instance].join(' '),

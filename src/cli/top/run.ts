@@ -1,37 +1,30 @@
 import { defaultTimes, HoldfastError, maxTimerMs, pause } from '../../base/index.js'
-import { Observer, type Overview } from '../../observe/index.js'
-import { checkSchema, schemaState } from '../../postgres/index.js'
-import { connect } from '../connect.js'
+import { connectAll } from '../connect.js'
+import type { TopDocument } from '../documents.js'
 import { printMessage } from '../failure.js'
 import { printJson, write } from '../output.js'
 import type { Settings } from '../settings.js'
+import { overviewSource, readAll } from './sources.js'
 
 const minIntervalMs = 250
-const queryTimeoutMs = 10_000
 const closeMs = 200
 
 /** Shows the overview and refreshes it continuously. Without a terminal or with `--once`, prints one report. */
 export async function top(settings: Settings): Promise<void> {
   const intervalMs = settings.durationMs('interval', minIntervalMs, maxTimerMs) ?? defaultTimes.topIntervalMs
   const namespace = settings.name('namespace')
-  const { database, schema } = connect(settings, 1)
-  const databaseWithTimeout = {
-    read: <Row>(text: string, values?: readonly unknown[]) => database.read<Row>(text, values, queryTimeoutMs),
-  }
-  const observer = new Observer(databaseWithTimeout, schema)
-  const read = () => observer.overview({ namespace })
+  const { databases, schema } = connectAll(settings, 1)
+  const sources = databases.map((one) => overviewSource(one, schema, namespace))
+  const read = (): Promise<TopDocument> => (sources.length > 1 ? readAll(sources) : sources[0]!.read())
   try {
-    checkSchema(await schemaState({ query: database.read }, schema), schema)
     if (settings.flag('json')) return printJson<'top'>(await read())
     if (settings.flag('jsonl')) return await stream(read, settings.flag('once') ? undefined : intervalMs)
-    if (settings.flag('once') || !isScreen()) {
-      return (await import('./report.js')).printReport(settings, await read(), database.address)
-    }
+    if (settings.flag('once') || !isScreen()) return await (await import('./report.js')).printReport(settings, sources)
     const hasColours = !settings.isNegated('color') && process.stdout.hasColors()
-    await (await import('./live.js')).runLive({ read, address: database.address, schema, intervalMs, hasColours })
+    await (await import('./live.js')).runLive({ sources, schema, intervalMs, hasColours })
   } finally {
     // An unresponsive server must not delay the exit.
-    await Promise.race([database.close(), pause(closeMs)])
+    await Promise.race([Promise.all(databases.map(({ database }) => database.close())), pause(closeMs)])
   }
 }
 
@@ -41,7 +34,7 @@ function isScreen(): boolean {
 }
 
 /** Prints one overview per line. Without an interval, prints only one overview. */
-async function stream(read: () => Promise<Overview>, intervalMs: number | undefined): Promise<void> {
+async function stream(read: () => Promise<TopDocument>, intervalMs: number | undefined): Promise<void> {
   write([JSON.stringify(await read())])
   let isGone = false
   while (intervalMs !== undefined) {

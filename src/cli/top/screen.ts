@@ -1,7 +1,7 @@
 import { emitKeypressEvents } from 'node:readline'
 import type { ReadStream, WriteStream } from 'node:tty'
-import { type Line, type Size, textOf } from './layout.js'
-import type { Style } from './panel.js'
+import { type Size, textOf } from './layout.js'
+import type { Line, Style } from './panel.js'
 import type { Key } from './view.js'
 
 // Switches to the alternate screen, hides the cursor and disables line wrapping.

@@ -2,21 +2,33 @@ import type { Overview } from '../../observe/index.js'
 import type { PanelRow } from './panel.js'
 import { panels } from './panels.js'
 
-/** State of the screen. */
-export interface View {
-  readonly overview: Overview
-  /** Address of the database. */
+/** A database that the command watches. */
+export interface WatchedDatabase {
+  /** Null if the only database has no name. */
+  readonly name: string | null
   readonly address: string
-  readonly schema: string
+  /** Last overview. Undefined until the database has responded. */
+  readonly overview: Overview | undefined
   /** Reason and duration of an outage. Undefined while the database responds. */
   readonly outage: { readonly reason: string; readonly forMs: number } | undefined
+}
+
+/** State of the screen. */
+export interface View {
+  readonly databases: readonly WatchedDatabase[]
+  /** Index of the database that is shown, or that is selected in the list of all databases. */
+  readonly at: number
+  readonly schema: string
   readonly intervalMs: number
   readonly isPaused: boolean
   /** Index of the selected panel. */
   readonly focus: number
   /** Whether only the selected panel is shown. */
   readonly isZoomed: boolean
-  readonly shows: 'panels' | 'details' | 'help'
+  /** `databases`: the list of all databases, if there are several. */
+  readonly shows: 'databases' | 'panels' | 'details' | 'help'
+  /** View that the screen shows after the help. */
+  readonly behindHelp: 'databases' | 'panels'
   /** Whether the user is typing a filter. */
   readonly isTyping: boolean
   readonly panelStates: readonly PanelState[]
@@ -46,25 +58,33 @@ type ViewRequest = 'quit' | 'suspend' | 'redraw' | 'refresh' | undefined
 const intervalsMs = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000]
 const pageRows = 10
 
-export function firstView(overview: Overview, address: string, schema: string, intervalMs: number): View {
+export function firstView(databases: readonly WatchedDatabase[], schema: string, intervalMs: number): View {
+  const shows = databases.length > 1 ? 'databases' : 'panels'
   return {
-    overview,
-    address,
+    databases,
+    at: 0,
     schema,
-    outage: undefined,
     intervalMs,
     isPaused: false,
     focus: 0,
     isZoomed: false,
-    shows: 'panels',
+    shows,
+    behindHelp: shows,
     isTyping: false,
     panelStates: panels.map(() => ({ row: undefined, sortedBy: undefined, isReversed: false, filter: '' })),
   }
 }
 
+/** Returns the database that is shown. */
+export function shownDatabase({ databases, at }: View): WatchedDatabase {
+  return databases[at]!
+}
+
 /** Returns a panel's filtered and sorted rows. */
-export function rowsOf({ overview, panelStates }: View, panel: number): readonly PanelRow[] {
-  const { filter, sortedBy, isReversed } = panelStates[panel]!
+export function rowsOf(view: View, panel: number): readonly PanelRow[] {
+  const { filter, sortedBy, isReversed } = view.panelStates[panel]!
+  const { overview } = shownDatabase(view)
+  if (!overview) return []
   const wanted = filter.toLowerCase()
   const all = panels[panel]!.rows(overview)
   const rows =
@@ -90,17 +110,46 @@ export function placeOf({ row }: PanelState, rows: readonly PanelRow[]): number 
 export function press(view: View, key: Key): { view: View; wish?: ViewRequest } {
   if (key.ctrl) return { view, wish: controlKey[key.name ?? ''] }
   if (view.isTyping) return { view: typeText(view, key) }
-  if (key.name === 'q' && view.shows === 'panels') return { view, wish: 'quit' }
-  if (key.text === '?') return { view: { ...view, shows: view.shows === 'help' ? 'panels' : 'help' } }
-  if (view.shows !== 'panels' && ['q', 'escape', 'return', 'enter', 'backspace', 'left'].includes(key.name ?? '')) {
-    return { view: { ...view, shows: 'panels' } }
+  if (key.name === 'q' && (view.shows === 'panels' || view.shows === 'databases')) return { view, wish: 'quit' }
+  if (view.shows === 'help' && (key.text === '?' || isBack(key)))
+    return { view: { ...view, shows: view.behindHelp }, wish: 'refresh' }
+  if (key.text === '?') {
+    const behindHelp = view.shows === 'databases' ? 'databases' : 'panels'
+    return { view: { ...view, shows: 'help', behindHelp } }
   }
+  if (view.shows === 'details' && isBack(key)) return { view: { ...view, shows: 'panels' } }
   if (key.text === '+' || key.text === '-') {
     return { view: { ...view, intervalMs: nextInterval(view.intervalMs, key.text === '+') }, wish: 'refresh' }
   }
   if (key.name === 'p' || key.name === 'space') return { view: { ...view, isPaused: !view.isPaused }, wish: 'refresh' }
   if (key.name === 'r' && !key.shift) return { view, wish: 'refresh' }
-  return { view: view.shows === 'help' ? view : moveTo(view, key) }
+  if (view.shows === 'help') return { view }
+  return view.databases.length > 1 ? moveToDatabase(view, key) : { view: moveTo(view, key) }
+}
+
+function isBack({ name }: Key): boolean {
+  return ['q', 'escape', 'return', 'enter', 'backspace', 'left'].includes(name ?? '')
+}
+
+/** Handles the keys that select one of several databases. */
+function moveToDatabase(view: View, key: Key): { view: View; wish?: ViewRequest } {
+  const { at, databases, shows, panelStates, focus, isZoomed } = view
+  const show = (to: number, shows: View['shows']): { view: View; wish: ViewRequest } => ({
+    view: { ...view, at: to, shows },
+    wish: 'refresh',
+  })
+  if (key.name === 'd') {
+    const to = (at + (key.shift ? -1 : 1) + databases.length) % databases.length
+    return show(to, shows === 'databases' ? 'databases' : 'panels')
+  }
+  if (shows === 'databases') {
+    if (key.name === 'return' || key.name === 'enter') return show(at, 'panels')
+    const step = steps[(key.shift ? key.text : key.name) ?? '']
+    return step === undefined ? { view } : show(Math.max(0, Math.min(at + step, databases.length - 1)), 'databases')
+  }
+  const isUnchanged = panelStates[focus]!.filter === '' && !isZoomed
+  if (key.name === 'a' || (key.name === 'escape' && shows === 'panels' && isUnchanged)) return show(at, 'databases')
+  return { view: moveTo(view, key) }
 }
 
 const controlKey: Record<string, ViewRequest> = { c: 'quit', z: 'suspend', l: 'redraw' }

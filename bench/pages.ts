@@ -255,7 +255,7 @@ select
   coalesce(sum(jit_functions), 0)::integer as compiled
 from pg_stat_statements where userid = 'watcher'::regrole`
 
-/** The dashboard has a role of its own, so that its statements can be told from those of the fleet. */
+/** The dashboard has a role of its own, so that its statements do not count as the fleet's. */
 function asWatcher(url: string): string {
   const own = new URL(url)
   own.username = 'watcher'

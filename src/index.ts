@@ -247,6 +247,7 @@ export {
   DatabaseUnreachableError,
   DeadlockError,
   HostsClient,
+  IsolationLevelError,
   KeyCollisionError,
   LockTableFullError,
   LoginRefusedError,

@@ -16,6 +16,7 @@ import {
   FingerprintMismatchError,
   type HoldfastError,
   InvalidInputError,
+  IsolationLevelError,
   JobCancelledError,
   JobFailedError,
   JobLostError,
@@ -286,6 +287,17 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     thrownBy:
       "`jobs.enqueue`, `jobs.enqueueMany`, `jobs.enqueueWorkflow`, `job.enqueue`. If a stored input does not match the schema, the job's attempt fails with this error",
     remedy: 'Fix the input. The property `issues` lists each field that does not match the schema.',
+  },
+  ISOLATION_LEVEL: {
+    examples: [
+      new IsolationLevelError(
+        new Error('Expected a transaction with the isolation level read committed, got repeatable read'),
+      ),
+    ],
+    thrownBy:
+      '`job.step` and the end of a job whose transaction was opened by the option `transaction` at a higher level, and `jobs.send` with `tx`',
+    remedy:
+      'Open the transaction at read committed, also if the default of the database is higher. The transactions that Holdfast opens always have this level.',
   },
   JOB_CANCELLED: {
     examples: [new JobCancelledError(7, 'cancelled by an operator')],

@@ -35,6 +35,7 @@ export type HoldfastErrorCode =
   | 'FINGERPRINT_MISMATCH'
   | 'IMPORT_FAILED'
   | 'INVALID_INPUT'
+  | 'ISOLATION_LEVEL'
   | 'JOB_CANCELLED'
   | 'JOB_FAILED'
   | 'JOB_LOST'

@@ -1535,9 +1535,7 @@ create or replace function holdfast.job_claim(
     paused bigint[];
   begin
     -- A snapshot that is older than the lock would show an old frontier.
-    if current_setting('transaction_isolation') <> 'read committed' then
-      raise exception 'Jobs can be claimed only at the isolation level read committed' using errcode = 'HF004';
-    end if;
+    perform holdfast.require_read_committed();
     if pg_is_in_recovery() then
       raise exception 'cannot claim jobs on a standby' using errcode = '25006';
     end if;
@@ -1746,6 +1744,8 @@ create or replace function holdfast.job_done(
     ended bigint[];
     owner integer;
   begin
+    -- An older snapshot would not show that the attempt has ended, because such an end does not change the row of the claim.
+    perform holdfast.require_read_committed();
     -- Fast path for a claim with one job. Most claims on a queue that is not busy contain one job.
     if cardinality(ids) = 1 and emptied = fences then
       with gone as (
@@ -1839,6 +1839,7 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
     ended bigint[];
     fences bigint[];
   begin
+    perform holdfast.require_read_committed();
     -- Locks the claims before it reads: a cancellation may be in progress, and a cancelled job must not return to the queue.
     perform from holdfast.claim
     where fence = any(array(select distinct fence from json_to_recordset(asked) as e (fence bigint)))
@@ -3120,6 +3121,8 @@ create or replace function holdfast.job_owns(job_id bigint, claim_fence bigint) 
   set search_path = pg_catalog, pg_temp
   as $$
   begin
+    -- As in job_done, an older snapshot would not show that the attempt has ended.
+    perform holdfast.require_read_committed();
     -- The row lock excludes the end of the attempt: job_end, job_done and job_take_over lock the claim for update.
     perform from holdfast.claim where claim.fence = claim_fence and job_id = any(claim.ids) for key share;
     return found and not exists (
@@ -3238,9 +3241,6 @@ create or replace function holdfast.job_suspend(
     wait holdfast.job_step;
     has_event boolean;
   begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-      raise exception 'Jobs can be suspended only at the isolation level read committed' using errcode = 'HF004';
-    end if;
     select * into wait from holdfast.job_step where job_step.job = job_id and job_step.name = step;
     if wait.event is not null then
       -- job_send takes the same lock. If job_send is first, this function sees the event. If this function is first, job_send sees the
@@ -3275,9 +3275,7 @@ create or replace function holdfast.job_send(job_id bigint, event text, data jso
     is_linked boolean;
   begin
     -- A snapshot that is older than the lock would not show a job that is being suspended.
-    if current_setting('transaction_isolation') <> 'read committed' then
-      raise exception 'Events can be sent only at the isolation level read committed' using errcode = 'HF004';
-    end if;
+    perform holdfast.require_read_committed();
     perform pg_advisory_xact_lock(holdfast.lock_class('job events'), job_id::bit(32)::integer);
     if not exists (select from holdfast.job_find(array[job_id]) as f where f.state in ('waiting', 'ready', 'running')) then
       return 'ended';

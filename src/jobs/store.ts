@@ -57,7 +57,7 @@ type StatementName =
 export class JobStore {
   readonly sql: Record<StatementName, Statement>
   readonly #options: JobStoreOptions
-  /** Whether the database's default isolation level is higher than read committed. The first claim determines this. */
+  /** Whether the database's default isolation level is higher than read committed. The first statement that needs read committed determines this. */
   #isHigherIsolation = false
 
   constructor(options: JobStoreOptions) {
@@ -90,10 +90,8 @@ export class JobStore {
 
   /** At a higher isolation level, a statement that has waited for a lock would not see what the lock protects. */
   #runAtReadCommitted<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
-    return this.#options.database.transaction(async (tx) => {
-      await tx.query('set transaction isolation level read committed')
-      return tx.query<Row>(this.sql[name].text, values)
-    }, this.#options.expiryMs)
+    const { database, expiryMs } = this.#options
+    return database.transaction((tx) => tx.query<Row>(this.sql[name].text, values), expiryMs)
   }
 
   /** Runs a statement that reads many rows. See `Database.read`. */

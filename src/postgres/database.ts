@@ -46,7 +46,7 @@ export interface Database extends Executor, Reader {
    */
   write<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
-   * Runs `work` in one transaction. `withinMs` is the timeout for each of `begin`, `commit` and `rollback`. `first` is SQL without
+   * Runs `work` in one transaction, whose isolation level is read committed. `withinMs` is the timeout for each of `begin`, `commit` and `rollback`. `first` is SQL without
    * parameters that is sent together with `begin`. `work` receives the rows of its last statement.
    */
   transaction<T>(

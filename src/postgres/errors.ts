@@ -190,6 +190,20 @@ export class StaleFenceError extends HoldfastError {
   }
 }
 
+/**
+ * Thrown if a transaction that you or your library has opened has an isolation level above read committed. There, the transaction would not show
+ * that another worker has taken over the job.
+ */
+export class IsolationLevelError extends DatabaseError {
+  constructor(cause: unknown) {
+    super((cause as Error).message, 'HF004', {
+      code: 'ISOLATION_LEVEL',
+      hint: 'Begin this transaction at the isolation level read committed: `begin isolation level read committed`, or the option of your library.',
+      cause,
+    })
+  }
+}
+
 export interface BlockingSession {
   readonly pid: number
   readonly program: string

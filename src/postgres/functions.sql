@@ -449,6 +449,21 @@ create or replace function holdfast.expiry_clock() returns timestamptz
 comment on function holdfast.expiry_clock() is
   'Returns the time that the next statement uses to decide whether a row has expired.';
 
+create or replace function holdfast.require_read_committed() returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+      raise exception 'Expected a transaction with the isolation level read committed, got %', current_setting('transaction_isolation')
+        using errcode = 'HF004';
+    end if;
+  end
+  $$;
+comment on function holdfast.require_read_committed() is
+  'Raises HF004 at a higher isolation level. There, the snapshot is as old as the transaction, so a function that has waited for a lock would '
+  'not see what the previous owner of the lock has committed.';
+
 create or replace function holdfast.is_present(session integer) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp

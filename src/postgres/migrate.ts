@@ -201,9 +201,6 @@ async function applyStep(
     'no_timeouts' | 'migration_lock' | 'is_schema_absent' | 'set_steps' | 'apply' | 'blocking_session'
   >(new URL('./migrate.sql', import.meta.url), schema)
   const apply = database.transaction(async (tx) => {
-    // At a higher isolation level, the snapshot would be older than the lock. The snapshot would not contain changes that another process
-    // applied while this process was waiting.
-    await tx.query('set transaction isolation level read committed')
     // PostgreSQL uses this search path to resolve names in defaults and indexes when it creates them.
     await tx.query(localSettings())
     await tx.query(statements.no_timeouts.text)

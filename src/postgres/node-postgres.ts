@@ -230,7 +230,7 @@ export function fromPgPool(
       withinMs?: number,
       first?: string,
     ) => {
-      const begin = first === undefined ? 'begin' : `begin; ${first}`
+      const begin = ['begin isolation level read committed', first].filter(Boolean).join('; ')
       const from = ownPools.transactions?.() ?? pool
       return inTransaction(from, begin, (tx, _, rows) => work(tx, rows), withinMs).catch(throwExplained)
     },

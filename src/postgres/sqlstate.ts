@@ -5,6 +5,7 @@ import {
   DatabaseError,
   DatabaseUnreachableError,
   DeadlockError,
+  IsolationLevelError,
   LockTableFullError,
   LoginRefusedError,
   PermissionError,
@@ -63,6 +64,7 @@ const errorTable: Record<string, (error: ServerError, connection?: Connection) =
   '57P05': (error) => unreachableError('The session was ended because it was idle', error),
   HF001: (error) => new StaleFenceError(error.message, error),
   HF002: (error) => new DatabaseError(error.message, error.code, { retryable: true, hint: error.hint!, cause: error }),
+  HF004: (error) => new IsolationLevelError(error),
   '08': (error) => unreachableError(error.message, error),
 }
 

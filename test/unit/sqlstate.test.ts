@@ -3,6 +3,7 @@ import {
   DatabaseError,
   DatabaseUnreachableError,
   DeadlockError,
+  IsolationLevelError,
   isServerError,
   LockTableFullError,
   LoginRefusedError,
@@ -37,6 +38,7 @@ describe('SQLSTATE', () => {
     ['08006', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
     ['08P01', DatabaseUnreachableError, 'DATABASE_UNREACHABLE', true, /server is running/],
     ['HF001', StaleFenceError, 'STALE_FENCE', false, /Another holder/],
+    ['HF004', IsolationLevelError, 'ISOLATION_LEVEL', false, /begin isolation level read committed/],
   ])('%s becomes a %o with the code %s', (state, type, code, retryable, hint) => {
     const cause = serverError(state)
     const error = translate(cause)

@@ -318,8 +318,9 @@ select array(
 )::text[] as ids
 
 -- name: job
--- Returns one job ($1). Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs in the same workflow, the
--- dependencies and the dependants. Uses the indexes job_workflow, waiting_workflow, job_stopped_workflow and dependency_job.
+-- Returns one job ($1) and its last $4 steps. Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs in
+-- the same workflow, the dependencies and the dependants. Uses the indexes job_workflow, waiting_workflow, job_stopped_workflow,
+-- dependency_job and job_step_pkey.
 with found as materialized (
   select f.*, waiting.stage
   from holdfast.job_find(array[$1::bigint]) as f
@@ -392,6 +393,7 @@ select json_build_object(
         coalesce(meta, '{}') as meta,
         octet_length(result::text) as "resultBytes",
         case when octet_length(result::text) <= $2::integer then result end as result,
+        (select count(*) from holdfast.job_step where job = found.id) as "stepCount",
         error,
         array_to_json(log) as log,
         failures
@@ -413,5 +415,15 @@ select json_build_object(
       order by id
     )
     from linked
+  ),
+  'steps', (
+    select json_agg(
+      json_build_object(
+        'name', name, 'kind', kind, 'attempt', attempt, 'startedAt', extract(epoch from started_at) * 1000,
+        'endedAt', extract(epoch from ended_at) * 1000, 'until', extract(epoch from due_at) * 1000, 'event', event
+      )
+      order by started_at, name
+    )
+    from (select * from holdfast.job_step where job = $1::bigint order by started_at desc, name desc limit $4::integer) as latest
   )
 ) as answer

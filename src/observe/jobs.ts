@@ -187,6 +187,21 @@ export interface ObservedAttempt extends RecordedError {
   readonly instanceName: string | null
 }
 
+/** A step of a job that is recorded, or a wait that has begun. Its result is not read. */
+export interface ObservedStep {
+  readonly name: string
+  readonly kind: 'step' | 'cursor' | 'sleep' | 'event'
+  /** Number of the attempt that recorded the step, or that began to wait. */
+  readonly attempt: number
+  readonly startedAt: Date
+  /** Time of the record. Null while the job sleeps or waits for the event. */
+  readonly endedAt: Date | null
+  /** End of the sleep, or time after which the job no longer waits for the event. Null for steps and cursors. */
+  readonly until: Date | null
+  /** Name of the event. Null if the step does not wait for an event. */
+  readonly event: string | null
+}
+
 export interface JobDetails
   extends Omit<ObservedJob, 'paused' | 'waitReason' | 'failure' | 'failureName' | 'forMs' | 'dueInMs'> {
   readonly pausedAt: Date | null
@@ -206,6 +221,9 @@ export interface JobDetails
   readonly error: RecordedError | null
   readonly log: readonly LogLine[]
   readonly attempts: readonly ObservedAttempt[]
+  /** The last `maxSteps` steps, in the order of their start. */
+  readonly steps: readonly ObservedStep[]
+  readonly stepCount: number
   /** The job itself, the jobs in its workflow, its dependencies and its dependants. */
   readonly linked: readonly LinkedJob[]
   /** Number of linked jobs, not counting the job itself. */
@@ -250,6 +268,8 @@ const maxInputsSearched = 5_000
 /** Maximum size of an input or a result. Larger inputs and results are not read. */
 const maxBytes = 65_536
 const maxLinked = 60
+/** Maximum number of steps that are read. */
+const maxSteps = 200
 const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const
 
 type StatementName = 'queues' | 'rates' | 'search' | 'matching' | 'input_index' | 'indexed_input' | 'job'
@@ -366,8 +386,8 @@ export class JobsObserver {
 
   /** Returns one job, or null if it does not exist or its history was deleted. */
   async find(id: number): Promise<JobDetails | null> {
-    const { job, others, linked } = await this.#read<JobDocument>('job', [id, maxBytes, maxLinked])
-    return job ? readDetails(job, linked ?? [], others) : null
+    const { job, others, linked, steps } = await this.#read<JobDocument>('job', [id, maxBytes, maxLinked, maxSteps])
+    return job ? readDetails(job, linked ?? [], others, steps ?? []) : null
   }
 
   async #read<Document>(name: StatementName, values: readonly unknown[]): Promise<Document> {
@@ -387,12 +407,13 @@ interface RatesDocument {
 
 type RawJobRow = RawRow<Omit<ObservedJob, 'waitReason'>> & { unserved: Unserved; needs: Needs }
 
-type JobRow = Omit<JobDetails, 'log' | 'attempts' | 'linked' | 'others'>
+type JobRow = Omit<JobDetails, 'log' | 'attempts' | 'steps' | 'linked' | 'others'>
 
 interface JobDocument {
   job: (RawRow<JobRow> & { log: LogLine[] | null; failures: RawAttempt[] | null }) | null
   others: number
   linked: LinkedJob[] | null
+  steps: RawRow<ObservedStep>[] | null
 }
 
 type RawAttempt = Omit<ObservedAttempt, 'at' | 'claimedAt'> & { at: string; claimedAt: string | null }
@@ -429,6 +450,7 @@ function readDetails(
   { failures, log, ...row }: NonNullable<JobDocument['job']>,
   linked: LinkedJob[],
   others: number,
+  steps: RawRow<ObservedStep>[],
 ): JobDetails {
   return {
     ...readRow<JobRow>(row, ...dates, 'pausedAt'),
@@ -443,6 +465,7 @@ function readDetails(
       instance: same.instance ?? null,
       instanceName: same.instanceName ?? null,
     })),
+    steps: steps.map((step) => readRow<ObservedStep>(step, 'startedAt', 'endedAt', 'until')),
     linked,
     others,
   }

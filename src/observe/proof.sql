@@ -433,3 +433,55 @@ select
   (select count(*) from in_use)::integer as checked,
   (select count(*) from wrong)::integer as wrong,
   (select json_agg(format('%s: more than %s permits are in use', what, allowed)) from (select * from wrong order by what limit 20) as first) as facts
+
+-- name: one_record
+-- Each step of the newest jobs exists once. After a step was recorded with a fencing token, no step is recorded with a smaller one, which
+-- would belong to a worker that has lost the job. Each received event belongs to one recorded step. Uses the indexes job_step_pkey and
+-- job_event_pkey.
+with recorded as materialized (
+  select job, name, fence, ended_at
+  from (select * from holdfast.job_step order by job desc limit 5000) as latest
+  where ended_at is not null
+),
+received as materialized (
+  select job, number, step
+  from (select * from holdfast.job_event order by job desc limit 5000) as latest
+  where step is not null
+),
+wrong as materialized (
+  select job, format('step %s of job %s is recorded %s times', name, job, count(*)) as what
+  from recorded
+  group by job, name
+  having count(*) > 1
+  union all
+  select job, format('step %s of job %s was recorded with fence %s, after fence %s had recorded a step', name, job, fence, fence_before)
+  from (
+    select
+      *,
+      max(fence) over (
+        partition by job order by ended_at range between unbounded preceding and interval '1 second' preceding
+      ) as fence_before
+    from recorded
+  ) as in_order
+  where fence < fence_before
+  union all
+  select job, format('step %s of job %s has received %s events', step, job, count(*))
+  from received
+  group by job, step
+  having count(*) > 1
+  union all
+  select job, format('event %s of job %s was received by step %s, which is not recorded', number, job, step)
+  from received
+  where not exists (
+    select
+    from holdfast.job_step
+    where job_step.job = received.job
+      and job_step.name = received.step
+      and job_step.ended_at is not null
+    offset 0
+  )
+)
+select
+  (select count(*) from recorded)::integer as checked,
+  (select count(*) from wrong)::integer as wrong,
+  (select json_agg(what) from (select * from wrong order by job, what limit 20) as first) as facts

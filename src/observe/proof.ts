@@ -45,6 +45,7 @@ const promises = {
   one_run: { number: 6, text: 'Each tick has one run, or one recorded reason why it did not run', unit: 'ticks' },
   one_answer: { number: 7, text: 'Each delivery has at most one answer', unit: 'deliveries' },
   permits_kept: { number: 8, text: "The permits in use never exceed the limit's maximum", unit: 'limits' },
+  one_record: { number: 9, text: 'Each step of a job is recorded once, by the owner of the job', unit: 'steps' },
 } as const
 
 type InvariantName = keyof typeof promises

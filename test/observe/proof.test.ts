@@ -28,8 +28,10 @@ test('a busy fleet keeps every invariant, and every invariant has checked someth
     ship,
     Array.from({ length: 300 }, (_, at) => ({ at })),
   )
+  const pack = defineJob('pack', { run: (_: null, job) => job.step('pack', () => 1) })
+  await one!.jobs.enqueue(pack, null)
   for (const member of fleet) {
-    member.jobs.work([ship], { concurrency: 5 })
+    member.jobs.work([ship, pack], { concurrency: 5 })
     member.schedules.add('tick', { every: '1s' }, async () => {})
   }
   await one!.locks.acquire('nightly')
@@ -245,7 +247,31 @@ test('each invariant that is broken by hand in the tables is reported as broken'
      select key, 2, session, instance, 1, 1, 1, now() from holdfast.permit`,
     'delete from holdfast.permit where token = 2',
   )
-  expect([...found].sort()).toEqual(['1', '2', '3', '4', '5', '6', '7', '8'])
+  const step = 'insert into holdfast.job_step (job, name, kind, fence, attempt, started_at, ended_at) values'
+  const event = 'insert into holdfast.job_event (job, number, event, data, step) values'
+  await expectBroken(
+    /^9 step pay of job 7 was recorded with fence 11, after fence 12 had recorded a step$/,
+    `${step} (7, 'book', 'step', 12, 2, now(), now() - interval '3 s'), (7, 'pay', 'step', 11, 1, now(), now())`,
+    'delete from holdfast.job_step where job = 7',
+  )
+  await expectBroken(
+    /^9 step go of job 7 has received 2 events$/,
+    `with event as (${event} (7, 1, 'go', '1', 'go'), (7, 2, 'go', '2', 'go')) ${step} (7, 'go', 'event', 11, 1, now(), now())`,
+    'with event as (delete from holdfast.job_event where job = 7) delete from holdfast.job_step where job = 7',
+  )
+  await expectBroken(
+    /^9 event 1 of job 7 was received by step go, which is not recorded$/,
+    `${event} (7, 1, 'go', '1', 'go')`,
+    'delete from holdfast.job_event where job = 7',
+  )
+  await expectBroken(
+    /^9 step pay of job 7 is recorded 2 times$/,
+    `alter table holdfast.job_step drop constraint job_step_pkey;
+     ${step} (7, 'pay', 'step', 11, 1, now(), now()), (7, 'pay', 'step', 11, 1, now(), now())`,
+    `delete from holdfast.job_step;
+     alter table holdfast.job_step add constraint job_step_pkey primary key (job, name)`,
+  )
+  expect([...found].sort()).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9'])
 
   // A fact that is found for the first time may be repaired soon. A fact that is found again is a violation.
   await run('insert into holdfast.dependency values (900, 901)')

@@ -1,5 +1,6 @@
 import type { JobMeta, LogLine } from '../base/index.js'
 import type { RecordedError } from './errors.js'
+import type { JobStep } from './job-step.js'
 import { noMeta } from './meta.js'
 import { type WaitsFor, type WaitsForRow, waitsForOf } from './waits-for.js'
 
@@ -15,24 +16,6 @@ export interface FailedAttempt extends RecordedError {
   readonly instance: string | null
   /** Name of the instance that ran the attempt. Null if the instance is no longer known. */
   readonly instanceName: string | null
-}
-
-/** A step of a job: recorded, or waiting. */
-export interface JobStep {
-  /** Name of the step, unique in its job. */
-  readonly name: string
-  /** `step`: a function that has run. `cursor`: a value that the handler replaces. `sleep` and `event`: waits. */
-  readonly kind: 'step' | 'cursor' | 'sleep' | 'event'
-  /** Number of the attempt that recorded the step. */
-  readonly attempt: number
-  /** Time when the step started. */
-  readonly startedAt: string
-  /** Time when the step was recorded. Null while the job sleeps or waits for the event. */
-  readonly endedAt: string | null
-  /** End of the sleep, or time after which the job no longer waits for the event. Null for steps and cursors. */
-  readonly until: string | null
-  /** Name of the event. Null if the step is not a wait for an event. */
-  readonly event: string | null
 }
 
 /** A job's status. */
@@ -116,12 +99,13 @@ export interface StatusRow {
 }
 
 export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatus {
+  const steps: JobStep[] = row.steps === null ? [] : JSON.parse(row.steps)
   return {
     id: Number(row.id),
     kind: row.kind,
     queue: row.queue_name ?? row.queue,
     state: row.state,
-    waitsFor: why && waitsForOf(why),
+    waitsFor: why && waitsForOf(why, steps),
     input: JSON.parse(row.payload),
     meta: row.meta === null ? noMeta : JSON.parse(row.meta),
     priority: row.priority,
@@ -136,7 +120,7 @@ export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatu
     failures: row.failures === null ? [] : JSON.parse(row.failures),
     progress: row.progress ?? undefined,
     log: row.log === null ? [] : JSON.parse(row.log),
-    steps: row.steps === null ? [] : JSON.parse(row.steps),
+    steps,
     result: row.result === null ? undefined : JSON.parse(row.result),
     error: row.error === null ? undefined : JSON.parse(row.error),
     cancelling: row.cancelled ?? undefined,

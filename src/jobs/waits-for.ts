@@ -1,6 +1,8 @@
+import type { JobStep } from './job-step.js'
+
 /**
  * Reason why a job is not running yet. `time`: the job is waiting for its start time. `attempt`: the job is waiting for
- * its next attempt. `pause`: the job's queue is paused. `jobs`: other jobs must end or be retried first. `lane`: the
+ * its next attempt. `sleep`: its handler has called `job.sleep`. `event`: its handler has called `job.event`. `pause`: the job's queue is paused. `jobs`: other jobs must end or be retried first. `lane`: the
  * job's lane is full. `rate`: the lane's rate limit is exhausted. `worker`: no worker serves the queue (`queue`), or
  * none of the queue's workers has a definition for the job's kind (`kind`). `turn`: a worker will claim the job.
  * `ahead` is the number of jobs before this job, counted up to 10,000.
@@ -13,6 +15,22 @@ export type WaitsFor = {
       /** The job is waiting for its start time or its next attempt. */
       readonly reason: 'time' | 'attempt'
       /** Time when the wait ends. */
+      readonly until: Date
+    }
+  | {
+      /** The job sleeps. */
+      readonly reason: 'sleep'
+      /** Name of the step. */
+      readonly step: string
+      /** Time when the sleep ends. */
+      readonly until: Date
+    }
+  | {
+      /** The job waits for an event. */
+      readonly reason: 'event'
+      /** Name of the event. */
+      readonly event: string
+      /** Time when the job continues without the event. */
       readonly until: Date
     }
   | {
@@ -95,11 +113,16 @@ export interface WaitsForRow {
   readonly jobs: { id: number; state: string }[] | null
 }
 
-export function waitsForOf(row: WaitsForRow): WaitsFor {
+export function waitsForOf(row: WaitsForRow, steps: readonly JobStep[]): WaitsFor {
   const { stage, run_at: until, paused_at: since, ahead } = row
   if (stage === 'time' && !row.is_due && until !== null) {
+    const text = `until ${until.toISOString()}`
+    // The job may also be waiting for another attempt, which has not come to the open step yet.
+    const open = steps.find((step) => step.endedAt === null && Math.abs(Date.parse(step.until!) - +until) < 1_000)
+    if (open?.event) return { reason: 'event', event: open.event, until, text: `the event "${open.event}", ${text}` }
+    if (open) return { reason: 'sleep', step: open.name, until, text: `the end of its sleep, ${text}` }
     const what = row.failed > 0 ? 'its next attempt' : 'its time'
-    return { reason: row.failed > 0 ? 'attempt' : 'time', until, text: `${what}, until ${until.toISOString()}` }
+    return { reason: row.failed > 0 ? 'attempt' : 'time', until, text: `${what}, ${text}` }
   }
   if (stage === 'jobs') {
     const jobs = row.jobs ?? []

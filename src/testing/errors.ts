@@ -51,7 +51,7 @@ async function describeJob(holdfast: Holdfast, id: number, job: JobStatus | null
     return `${called} has been running on ${by} since ${claimedAt!.toISOString()}${reached}${failed}`
   }
   if (state === 'waiting') {
-    const isTimed = waitsFor?.reason === 'time' || waitsFor?.reason === 'attempt'
+    const isTimed = ['time', 'attempt', 'sleep', 'event'].includes(waitsFor?.reason ?? '')
     return `${called} is waiting for ${waitsFor?.text ?? 'an unknown event'}${isTimed ? ' (passTime skips the wait)' : ''}${failed}`
   }
   if (state !== 'ready') return `${called} is ${state}`

@@ -1,5 +1,6 @@
 import { deliveries } from './deliveries.js'
 import { enqueue } from './enqueue.js'
+import { events } from './events.js'
 import { instances } from './instances.js'
 import { jobs } from './jobs.js'
 import { limits } from './limits.js'
@@ -16,6 +17,7 @@ export const acts = {
   ...jobs,
   ...manyJobs,
   ...enqueue,
+  ...events,
   ...deliveries,
   ...limits,
   ...instances,

@@ -104,6 +104,11 @@ export interface Documents {
     /** IDs of the jobs that were cancelled or received a request to stop. */
     readonly cancelled: readonly number[]
   }
+  /** Result of `job send`. */
+  'job-send': {
+    /** ID of the job that receives the event. Empty if the job has ended or does not exist. */
+    readonly sent: readonly number[]
+  }
   /** Result of `job discard`. */
   'job-discard': {
     /** IDs of the failed jobs that were discarded. */

@@ -32,6 +32,7 @@ const table: Record<string, { args?: string[]; status: number; needsDatabase?: f
   'job retry': { args: ['999999'], status: 3 },
   'job cancel': { args: ['999999'], status: 3 },
   'job discard': { args: ['999999'], status: 3 },
+  'job send': { args: ['999999', 'approved'], status: 3 },
   'queue ls': { status: 0 },
   'queue pause': { args: ['mail'], status: 0 },
   'queue resume': { args: ['never'], status: 3 },

@@ -249,6 +249,28 @@ describe('job show', () => {
     const { stdout } = await run(['job', 'show', String(id)], env)
     expect(stdout).toMatch(/^step charge\tstep, recorded .+ after .+ \(attempt 1\)$/m)
     expect(stdout).toMatch(/^step approved\twaits for the event "approved" until .+$/m)
+    expect(stdout).toMatch(/^state\twaiting: the job is waiting for the event "approved", until .+Z$/m)
+  })
+
+  test('job send sends an event, and exits with 3 if the job has ended', async () => {
+    const { id } = await holdfast.jobs.enqueue(
+      defineJob('gated', { run: (_: null, job) => job.event('approved', { within: '1d' }) }),
+      null,
+    )
+    const words = ['job', 'send', String(id), 'approved', '{"by": "ada"}', '--idempotency-key', 'request:7']
+    const sent = await run([...words, '--json'], env)
+    expect(fits('job-send', JSON.parse(sent.stdout))).toEqual({ sent: [id] })
+    expect(sent).toMatchObject({ status: 0, stderr: `Sent the event "approved" to job ${id}.\n` })
+    await run(words, env)
+    expect(await sql(database.url, 'select event, key, data from holdfast.job_event where job = $1', [id])).toEqual([
+      { event: 'approved', key: 'request:7', data: { by: 'ada' } },
+    ])
+    await holdfast.jobs.cancel(id)
+    expect(await run(['job', 'send', String(id), 'approved'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: `Job ${id} is already cancelled and receives no more events.\n`,
+    })
   })
 
   test('job show and job ls report that no worker handles the kind of a job, and which jobs must end first', async () => {

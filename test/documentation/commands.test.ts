@@ -99,6 +99,9 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job import graphile-worker --kind send-email --into mail':
     /^Moved 1 job from graphile-worker: 1 send-email\.$/m,
   'holdfast job import graphile-worker': /^No job can be moved from graphile-worker\.$/m,
+  'holdfast job send 42 approved': /^Sent the event "approved" to job 42\.$/m,
+  'holdfast job send 42 approved \'{"by": "ada"}\' --idempotency-key request:7':
+    /^Sent the event "approved" to job 42\.$/m,
   'holdfast job cancel 42': /^Cancelled job 42\.$/m,
   'holdfast job retry 42': /^Job 42 can run now\.$/m,
   "holdfast job cancel 42 43 --reason 'the order was withdrawn'": /^Cancelled job 42\.\nCancelled job 43\.$/m,

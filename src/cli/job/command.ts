@@ -2,11 +2,12 @@ import { addNoun, addVerb, type CliCommand, runs } from '../command.js'
 import { EnvOption } from '../options.js'
 
 export function addJob(program: CliCommand): void {
-  const job = addNoun(program, 'job', 'list, show, count, add, import, retry, cancel and discard jobs', [
-    'holdfast job ls',
-    'holdfast job show 42',
-    'holdfast job retry --state failed --kind send-email --since 1h',
-  ])
+  const job = addNoun(
+    program,
+    'job',
+    'list, show, count, add, import, retry, cancel and discard jobs, and send events to jobs',
+    ['holdfast job ls', 'holdfast job show 42', 'holdfast job retry --state failed --kind send-email --since 1h'],
+  )
   addSearch(
     addVerb(job, 'ls', [
       'holdfast job ls',
@@ -66,6 +67,21 @@ export function addJob(program: CliCommand): void {
     .envOption('--run-at <moment>', 'earliest start time, such as 2030-01-31T18:00Z')
     .envOption('--priority <number>', 'priority from -5 to 5; jobs with a larger number run first (default: 0)')
     .action(runs(async () => (await import('./add.js')).jobAdd))
+
+  addVerb(job, 'send', [
+    'holdfast job send 42 approved',
+    `holdfast job send 42 approved '{"by": "ada"}' --idempotency-key request:7`,
+  ])
+    .summary('send an event to a job')
+    .description(
+      'Sends an event, which the handler of the job receives from job.event. If the job waits for this event, it continues. Otherwise the ' +
+        'event is kept until the handler asks for it. The data is JSON, or - to read JSON from stdin.',
+    )
+    .argument('<id>', 'ID of the job')
+    .argument('<event>', 'name of the event')
+    .argument('[json]', 'data of the event as JSON, or - to read stdin (default: null)')
+    .envOption('--idempotency-key <key>', 'a second event with the same name and key is ignored')
+    .action(runs(async () => (await import('./send.js')).jobSend))
 
   addVerb(job, 'import', [
     'holdfast job import pg-boss --dry-run',

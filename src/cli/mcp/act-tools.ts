@@ -34,6 +34,10 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
   'retry-job': ['Retry a job', 'Lets a cancelled, discarded or buried job run again, or lets a waiting job run now.'],
   'cancel-job': ['Cancel a job', 'Cancels a job. A running job receives a request to stop.'],
   'enqueue-job': ['Enqueue a job', 'Enqueues a job with the given input.'],
+  'send-event': [
+    'Send an event to a job',
+    'Sends an event that the handler of a job waits for, or will wait for. Changes nothing if the job has ended.',
+  ],
   'retry-jobs': [
     'Retry all jobs that a search finds',
     'Lets the found jobs run again: failed and retrying jobs, unless the search names other states. If the result contains `next`, call the ' +
@@ -74,6 +78,8 @@ const paramTexts: Readonly<Record<string, string>> = {
   kind: 'Kind of the job, which is the name of its definition.',
   input: 'Input of the job as JSON text. Must match the JSON schema of the kind, if there is one.',
   runAt: 'Earliest start. Default: now.',
+  event: 'Name of the event.',
+  data: 'Data of the event as JSON text. Default null.',
   priority: 'Priority. Jobs with a larger number run first. Default 0.',
   confirm:
     'True runs the action. Otherwise the tool changes nothing and returns the effects that the action would have.',
@@ -83,6 +89,7 @@ const paramTexts: Readonly<Record<string, string>> = {
 const ownParamTexts: Partial<Record<ActName, Readonly<Record<string, string>>>> = {
   'drain-instance': { id: 'ID of the instance, from the tool instances.' },
   'forget-delivery': { key: 'Idempotency key of the delivery.' },
+  'send-event': { key: 'Idempotency key. A second event with the same name and key is ignored.' },
 }
 
 /** Parameters of every act's tool. */

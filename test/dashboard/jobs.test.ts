@@ -180,6 +180,32 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
     done: false,
     text: `Job ${finished.id} is already done.`,
   })
+  const stepped = defineJob<unknown>('stepped', {
+    queue: 'steps',
+    run: async (_, job) => {
+      await job.step('charge', () => 'a secret')
+      return job.event('approved', { within: '1d' })
+    },
+  })
+  const approval = await jobs.enqueue(stepped, null)
+  work(holdfast, [stepped])
+  await until('the job waits for the event', async () => (await jobs.find(approval.id))?.waitsFor?.reason === 'event')
+  expect((await get(`job?id=${approval.id}`)).data.job).toMatchObject({
+    waitsFor: { reason: 'event', event: 'approved' },
+    stepCount: 2,
+    steps: [
+      { name: 'charge', kind: 'step', attempt: 1, endedAt: expect.any(String), until: null },
+      { name: 'approved', kind: 'event', event: 'approved', endedAt: null, until: expect.any(String) },
+    ],
+  })
+  const sent = { id: approval.id, event: 'approved', data: '{"by":"ada"}' }
+  expect((await post('send-event', sent, true)).consequence.text).toContain('waits for this event and continues')
+  expect((await post('send-event', sent)).outcome.text).toBe(`Sent the event "approved" to job ${approval.id}.`)
+  expect(await jobs.result(approval.id)).toEqual({ by: 'ada' })
+  expect((await post('send-event', sent)).outcome).toEqual({
+    done: false,
+    text: `Job ${approval.id} is already done and receives no more events.`,
+  })
   const audit = await sql<{ act: string }>(url, 'select act from holdfast.audit where outcome is not null order by id')
   expect(audit.map(({ act }) => act)).toContain('retry-jobs')
   end.open()

@@ -10,6 +10,7 @@ import { Notice } from '../../parts/state.js'
 import { toast } from '../../parts/toast.js'
 import { go, useParams } from '../../routes.js'
 import type { Consequence } from '../../wire.js'
+import { JsonField, mistakeOf } from './json-field.js'
 
 interface JobForm {
   readonly namespace: string
@@ -133,16 +134,7 @@ function EnqueueDialog({ label, given, schedule, onClose }: EnqueueProps & { rea
             </label>
           </div>
         )}
-        <label class="label stack dense">
-          Input (JSON)
-          <textarea
-            class="field mono enqueue-input"
-            spellcheck={false}
-            value={input}
-            aria-invalid={mistake !== undefined}
-            onInput={({ currentTarget }) => set({ input: currentTarget.value })}
-          />
-        </label>
+        <JsonField label="Input (JSON)" value={input} onInput={(input) => set({ input })} />
         {isComplete && <KindSchema namespace={namespace} queue={queue} kind={kind} />}
         {schedule === undefined && (
           <label class="label stack dense">
@@ -195,13 +187,4 @@ function KindSchema(kind: { readonly namespace: string; readonly queue: string; 
       <Scrolled text={JSON.stringify(schema, null, 2)} />
     </details>
   )
-}
-
-function mistakeOf(text: string): string | undefined {
-  try {
-    JSON.parse(text)
-    return undefined
-  } catch (error) {
-    return (error as Error).message
-  }
 }

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { cut, formatNumber, visible } from '../../format.js'
 import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts.js'
+import { StepStrip, StepTable } from '../../graphics/steps.js'
 import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
 import { type LiveView, useView } from '../../live.js'
 import { Act } from '../../parts/confirm.js'
@@ -17,6 +18,7 @@ import { Notice, State } from '../../parts/state.js'
 import { Ago, TimeAndAge, When } from '../../parts/time.js'
 import { hrefOf, setParams } from '../../routes.js'
 import { Enqueue } from './enqueue.js'
+import { SendEvent } from './send-event.js'
 
 /** Side dialog with everything about one job. */
 export function OneJob({ id }: { readonly id: string }) {
@@ -71,6 +73,7 @@ function Summary({ job }: { readonly job: Job }) {
         {['ready', 'running', 'waiting'].includes(state) && (
           <Act act="cancel-job" params={{ id }} label="Cancel" subject={`job ${id}`} />
         )}
+        <SendEvent job={job} />
         <EnqueueAgain job={job} />
       </div>
     </div>
@@ -136,6 +139,19 @@ function Failure({ error, children }: { readonly error: Job['error'] & {}; reado
 function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveView<unknown> }) {
   return (
     <>
+      {job.steps.length > 0 && (
+        <Panel
+          title="Steps"
+          live={live}
+          count={job.stepCount}
+          description={
+            job.stepCount > job.steps.length ? `Showing only the last ${job.steps.length} steps.` : undefined
+          }
+          table={<StepTable steps={job.steps} />}
+        >
+          <StepStrip steps={job.steps} />
+        </Panel>
+      )}
       {job.log.length > 0 && (
         <Panel
           title="Log"
@@ -239,6 +255,19 @@ function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { reado
       return (
         <>
           The last attempt {failed === 0 && crashes > 0 ? 'crashed' : 'failed'}. The next attempt may start{' '}
+          <Ago at={waitsFor.until} />.
+        </>
+      )
+    case 'sleep':
+      return (
+        <>
+          The job sleeps in the step <Name text={waitsFor.step} /> and continues <Ago at={waitsFor.until} />.
+        </>
+      )
+    case 'event':
+      return (
+        <>
+          The job waits for the event <Name text={waitsFor.event} />. Without the event, it continues{' '}
           <Ago at={waitsFor.until} />.
         </>
       )

@@ -29,6 +29,8 @@ export interface Spans {
     /** The `traceparent` values of the spans that enqueued the jobs. */
     readonly traces: readonly string[]
   }
+  /** Execution of the function of one step or of `cursor.advance`, and its record. */
+  'job step': { readonly step: string; readonly kind: string; readonly id: number; readonly attempt: number }
 }
 
 export type SpanName = keyof Spans

@@ -46,7 +46,7 @@ export class Attempts {
   #isDraining = false
 
   constructor(context: JobsContext, endings: Endings, wakeup: WorkerWakeup, concurrency: number) {
-    const { store, intake, events } = context
+    const { store, intake, events, tracing } = context
     this.#context = context
     this.#endings = endings
     this.#wakeup = wakeup
@@ -59,6 +59,7 @@ export class Attempts {
       intake,
       notes: this.#notes,
       events,
+      tracing,
     }
   }
 

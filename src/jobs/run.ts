@@ -1,4 +1,4 @@
-import { type Events, formatDuration, type JobMeta, LogBuffer } from '../base/index.js'
+import { type Events, formatDuration, type JobMeta, LogBuffer, type TracerSlot } from '../base/index.js'
 import { Attempt, type TransactionContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { JobContext, JobDefinition } from './definition.js'
@@ -16,6 +16,7 @@ export interface RunContext extends TransactionContext {
   readonly intake: Intake
   readonly notes: NoteTaker
   readonly events: Events
+  readonly tracing: TracerSlot
 }
 
 /** Attempt at a job, and the context that the handler receives. Expensive parts are created on first use. */
@@ -121,8 +122,8 @@ export class Run extends Attempt implements JobContext {
   }
 
   #stepsOf(): Steps {
-    const { store, events } = this.#context
-    this.#steps ??= new Steps(this, { store, events, transactions: this.#context })
+    const { store, events, tracing } = this.#context
+    this.#steps ??= new Steps(this, { store, events, tracing, transactions: this.#context })
     return this.#steps
   }
 

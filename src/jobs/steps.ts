@@ -12,6 +12,7 @@ import {
   parseInstant,
   readOptions,
   retryUntilRecorded,
+  type TracerSlot,
   toJson,
   UsageError,
 } from '../base/index.js'
@@ -67,6 +68,7 @@ export interface StepsContext {
   readonly store: JobStore
   readonly transactions: TransactionContext
   readonly events: Events
+  readonly tracing: TracerSlot
 }
 
 /** Steps of one attempt. Created with the first step, so that a job without steps costs nothing. */
@@ -177,8 +179,20 @@ export class Steps {
     return new Map(rows.map((row) => [row.name, row]))
   }
 
-  /** Runs the function of a step and records its result. Returns the result as JSON. */
-  async #perform(name: string, kind: 'step' | 'cursor', work: (step: StepContext) => unknown): Promise<string | null> {
+  /** Runs the function of a step in a span and records its result. Returns the result as JSON. */
+  #perform(name: string, kind: 'step' | 'cursor', work: (step: StepContext) => unknown): Promise<string | null> {
+    const perform = () => this.#performAndRecord(name, kind, work)
+    const { tracer } = this.#context.tracing
+    if (!tracer) return perform()
+    const { id, attempt, kind: job } = this.#run.eventFields
+    return tracer.withSpan('job step', { step: name, kind: job, id, attempt }, perform)
+  }
+
+  async #performAndRecord(
+    name: string,
+    kind: 'step' | 'cursor',
+    work: (step: StepContext) => unknown,
+  ): Promise<string | null> {
     const { store, events } = this.#context
     const run = this.#run
     const startedAt = performance.now()

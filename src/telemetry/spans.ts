@@ -111,6 +111,17 @@ export const spanDefinitions: { readonly [Name in SpanName]: SpanDefinition<Name
       ...(ids.length === 1 ? { 'messaging.message.id': String(ids[0]), 'holdfast.attempt': attempt } : {}),
     }),
   },
+  'job step': {
+    kind: 'internal',
+    attributes: ['holdfast.job.step', 'holdfast.job.kind', 'messaging.message.id', 'holdfast.attempt'],
+    name: () => 'job step',
+    describe: ({ step, kind, id, attempt }) => ({
+      'holdfast.job.step': step,
+      'holdfast.job.kind': kind,
+      'messaging.message.id': String(id),
+      'holdfast.attempt': attempt,
+    }),
+  },
 }
 
 function messagingValues(operation: 'send' | 'process', queue: string, kind: string, count: number): Attributes {

@@ -136,6 +136,7 @@ test('instrument records spans, links jobs to the span that enqueued them, and r
     run: (input: string, job) => {
       // A promise of another realm is not an instance of this realm's Promise.
       if (input === 'fails') return runInNewContext('(error) => Promise.reject(error)')(new TypeError('no mail'))
+      if (input === 'a') return job.step('deliver', () => {})
       return input === 'parent' ? job.enqueue(child, 'child').then(() => {}) : undefined
     },
   })
@@ -187,6 +188,14 @@ test('instrument records spans, links jobs to the span that enqueued them, and r
     (sent) => sent.parentSpanContext?.spanId === parent.spanContext().spanId,
   )
   expect(children).toHaveLength(1)
+  const [step] = spans('job step')
+  const stepped = processed.find((attempt) => attempt.spanContext().spanId === step!.parentSpanContext?.spanId)
+  expect(step!.attributes).toEqual({
+    'holdfast.job.step': 'deliver',
+    'holdfast.job.kind': 'mail',
+    'messaging.message.id': stepped!.attributes['messaging.message.id'],
+    'holdfast.attempt': 1,
+  })
   const batches = spans('process bulk')
   expect(batches.flatMap(({ links }) => links)).toHaveLength(3)
 

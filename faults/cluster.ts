@@ -22,6 +22,7 @@ const tables = `
 create table ledger (id bigint generated always as identity, what text, fence bigint, pid integer);
 create table effect (what text, id text, by text, fence bigint);
 create table started (id bigint, fence bigint);
+create table at_commit (id integer unique deferrable initially deferred);
 create index on effect (what, id)`
 
 const settings = { max_connections: '150', deadlock_timeout: '200ms', log_min_messages: 'fatal' }

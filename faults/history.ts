@@ -56,6 +56,12 @@ export interface History {
   /** Batches of jobs whose commit was acknowledged. */
   enqueued: { tag: string; ids: number[] }[]
   rolledBack: { tag: string }[]
+  /** Calls of the function of a step outside `tx`. */
+  ranStep: { at: bigint; id: number; name: string; fence: number; pid: number }[]
+  /** Steps whose `job.step` has returned. */
+  endedStep: { at: bigint; id: number; name: string; fence: number }[]
+  /** Events that were accepted, as `jobs.send` has reported. */
+  sentEvent: { id: number }[]
   delivered: { key: string; by: string; body: string }[]
   faults: Fault[]
   unexpected: { error: string; code?: string }[]
@@ -69,6 +75,9 @@ export async function readHistory(folder: string): Promise<History> {
   const history: Omit<History, 'holds'> = {
     enqueued: [],
     rolledBack: [],
+    ranStep: [],
+    endedStep: [],
+    sentEvent: [],
     delivered: [],
     faults: [],
     unexpected: [],
@@ -88,7 +97,7 @@ export async function readHistory(folder: string): Promise<History> {
       else if (event === 'still-holds') for (const id of facts.ids) holds.get(id)!.to = time
       else if (event === 'notified') holds.get(facts.id)!.notifiedAt = time
       else if (event === 'fault') faults.push({ at: time, ...facts })
-      else if (event in lists) lists[event as keyof typeof lists].push(facts)
+      else if (event in lists) lists[event as keyof typeof lists].push({ at: time, ...facts })
     }
   }
   return { ...history, holds: [...holds.values()], faults: faults.sort((a, b) => (a.at < b.at ? -1 : 1)) }

@@ -237,6 +237,54 @@ export const mutations: readonly Mutation[] = [
     onlyFaults: ['kill'],
   },
   {
+    // The server also ends the transaction of a step whose worker has been silent for too long.
+    name: 'a stale worker records a step',
+    edits: [
+      [
+        functions('jobs'),
+        /if not holdfast\.job_owns\(job_id, claim_fence\) then\s+return false;/,
+        'if false then return false;',
+      ],
+      [
+        code('once'),
+        /idle_in_transaction_session_timeout = \$\{expiryMs\}/,
+        'idle_in_transaction_session_timeout = 60000',
+      ],
+    ],
+    onlyRooms: ['steps'],
+    onlyFaults: ['freeze'],
+  },
+  {
+    name: 'a recorded step runs again',
+    edits: [['dist/jobs/jobs.sql', /(from holdfast\.job_step\s+where job = \$1::bigint)/, "$1 and kind <> 'step'"]],
+    onlyRooms: ['steps'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'a step and its transaction do not commit together',
+    edits: [[code('jobs'), 'store.runIn(tx, "record_step", ', 'store.run("record_step", ']],
+    onlyRooms: ['steps'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'an event that was sent before the wait is lost',
+    edits: [
+      [
+        functions('jobs'),
+        'where e.job = job_id and e.event = for_event and e.step is null',
+        'where e.job = job_id and e.event = for_event and e.step is null and e.sent_at > known.started_at',
+      ],
+      [
+        functions('jobs'),
+        'where e.job = job_id and e.event = wait.event and e.step is null',
+        'where e.job = job_id and e.event = wait.event and e.step is null and e.sent_at > wait.started_at',
+      ],
+    ],
+    onlyRooms: ['steps'],
+    onlyFaults: ['kill'],
+    hangs: true,
+  },
+  {
     name: 'a key can be claimed again while its run is in progress',
     edits: [
       [functions('once'), "when 'in-flight' then holdfast.is_present(delivery.session)", "when 'in-flight' then false"],

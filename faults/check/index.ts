@@ -5,6 +5,7 @@ import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
 import { oneHolder, permitsKept } from './holds.ts'
 import { jobsEndOnce, noJobLost, noJobPassed } from './jobs.ts'
+import { noEventLost, noStepRepeated, oneEffectPerStep } from './steps.ts'
 import { fencesGrow, oneEffect, oneJobPerTick, oneRun } from './tables.ts'
 
 export type Query = (text: string, values?: unknown[]) => Promise<QueryResult['rows']>
@@ -38,10 +39,15 @@ export const guarantees = {
   7: 'one effect per delivery',
   8: 'never more permits than the limit',
   9: 'no silent downgrade',
+  10: 'a step is recorded once',
   0: 'no unexpected error',
 }
 
-export async function check(history: History, { query }: { query: Query }, unfinishedWork: string[]): Promise<Checked> {
+export async function check(
+  history: History,
+  { query, expiryMs }: { query: Query; expiryMs: number },
+  unfinishedWork: string[],
+): Promise<Checked> {
   const checked: Record<string, number> = {}
   const violations: Violation[] = []
   const record = (number: keyof typeof guarantees, { count, violations: found }: Verdict) => {
@@ -57,6 +63,9 @@ export async function check(history: History, { query }: { query: Query }, unfin
   record(7, await oneEffect(query, history))
   record(4, await noJobLost(query, history))
   record(4, await noJobPassed(query))
+  record(10, noStepRepeated(history, expiryMs))
+  record(10, await noEventLost(query, history))
+  record(10, await oneEffectPerStep(query))
   // These checks need a history in which all work has ended.
   if (unfinishedWork.length === 0) {
     record(5, await jobsEndOnce(query))

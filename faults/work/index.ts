@@ -8,6 +8,7 @@ import { locks } from './locks.ts'
 import { once } from './once.ts'
 import { schedules } from './schedules.ts'
 import { shares } from './shares.ts'
+import { steps } from './steps.ts'
 import { stored } from './stored.ts'
 
 export const workloads: Record<string, (fixture: Fixture) => Workload> = {
@@ -20,4 +21,5 @@ export const workloads: Record<string, (fixture: Fixture) => Workload> = {
   schedules,
   stored,
   jobs,
+  steps,
 }

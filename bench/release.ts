@@ -1,4 +1,4 @@
-// npm run bench:release [-- --against <folder of a package> --rounds 9 --seconds 1]
+// npm run bench:release [-- --against <folder of a package> --part jobs --rounds 9 --seconds 1]
 //
 // Compares this checkout with the last release, in alternating rounds in one process and on one server. Prints a warning for each figure that is
 // more than 10 % lower. A warning does not fail the run, because the program does not know whether the machine has other load.
@@ -21,6 +21,7 @@ const tolerated = 0.9
 const { values } = parseArgs({
   options: {
     against: { type: 'string' },
+    part: { type: 'string', default: '' },
     rounds: { type: 'string', default: '9' },
     seconds: { type: 'string', default: '1' },
   },
@@ -137,7 +138,7 @@ async function compareWith(release: string) {
     const [checkout, released] = versions.map(({ name, version }) => `${name} (${version})`)
     console.log(`${describeCircumstances(await circumstances(server.url))}\n`)
     const rows: Cell[][] = []
-    for (const { name, prepare } of figures) {
+    for (const { name, prepare } of figures.filter((one) => one.name.includes(values.part))) {
       console.error(name)
       const contestants = versions.map((one) => ({ name: one.name, run: prepare(one.holdfast, one.module) }))
       const outcomes = await runRounds(contestants, { rounds, roundMs })

@@ -89,8 +89,9 @@ export {
 
 // Jobs: the job queue, with workflows, lanes and unique keys.
 
-export type { JobMeta, LogLine } from './base/index.js'
+export type { JobMeta, JobProgress, JobState, LogLine } from './base/index.js'
 export type {
+  BackoffFunction,
   Batch,
   BatchHandler,
   BatchJob,
@@ -108,18 +109,25 @@ export type {
   ImportOptions,
   ImportResult,
   ImportSource,
+  JobChanges,
   JobContext,
   JobCursor,
   JobDefinition,
+  JobFilter,
   JobHandler,
+  JobInputChanges,
+  JobList,
   JobOptions,
   JobParent,
   JobRef,
+  JobRetryOptions,
   JobStatus,
   JobStep,
   Jobs,
   LaneOptions,
   LanePolicy,
+  ListJobsOptions,
+  QueueStatus,
   RecordedError,
   ResultOptions,
   RetryJobOptions,
@@ -168,6 +176,10 @@ export {
   UnknownQueueError,
   UnknownSourceError,
 } from './jobs/index.js'
+
+// Lists of jobs and queues.
+
+export type { ObservedJob, ObservedQueue, QueueRates } from './observe/index.js'
 
 // Middleware around enqueues and handlers.
 

@@ -11,13 +11,14 @@ export interface ManualJob {
   /** Input as JSON text. */
   readonly input: string
   readonly runAt?: Date | undefined
+  readonly startBy?: Date | undefined
   readonly priority?: number | undefined
 }
 
 export const enqueue = {
   'enqueue-job': act({
     needs: { namespace: 'text', queue: 'text', kind: 'text', input: 'json' },
-    params: { runAt: 'time', priority: { number: [-5, 5] } },
+    params: { runAt: 'time', startBy: 'time', priority: { number: [-5, 5] } },
     preview: enqueueConsequence,
     run: enqueueByHand,
   }),
@@ -25,7 +26,7 @@ export const enqueue = {
 
 /** Previews the job, and compares its input with the JSON schema that workers have registered. */
 export async function enqueueConsequence({ observer }: ActContext, job: ManualJob): Promise<Consequence> {
-  const { namespace, queue, kind, input, runAt, priority } = job
+  const { namespace, queue, kind, input, runAt, startBy, priority } = job
   const subject = `job of kind ${kind}`
   const known = await observer.jobKinds.find({ namespace, queue, kind })
   const mismatch = mismatchOf(known, input)
@@ -33,6 +34,7 @@ export async function enqueueConsequence({ observer }: ActContext, job: ManualJo
   const text = joinSentences(
     `Enqueues a job of kind ${kind} in the queue ${queue} (namespace ${namespace}).`,
     runAt ? `The job may start at ${timeText(runAt)}.` : 'A worker claims it as soon as it is free.',
+    startBy && `The job expires at ${timeText(startBy)} if no worker has claimed it by then.`,
     known === null && 'No worker has registered this kind in this queue, so the job may wait forever.',
     known?.isServed === false && 'No live worker handles this kind, so the job will wait until such a worker starts.',
     known?.inputSchema
@@ -51,13 +53,13 @@ export async function enqueueConsequence({ observer }: ActContext, job: ManualJo
 }
 
 export async function enqueueByHand({ observer, asMember }: ActContext, job: ManualJob): Promise<Outcome> {
-  const { namespace, queue, kind, input, runAt, priority } = job
+  const { namespace, queue, kind, input, runAt, startBy, priority } = job
   const known = await observer.jobKinds.find({ namespace, queue, kind })
   const mismatch = mismatchOf(known, input)
   if (mismatch !== undefined) return { done: false, text: mismatchText(kind, mismatch) }
   const definition = defineJob<unknown>(kind, { queue })
   const { id } = await asMember(namespace, ({ jobs }) =>
-    jobs.enqueue(definition, JSON.parse(input), { runAt, priority }),
+    jobs.enqueue(definition, JSON.parse(input), { runAt, startBy, priority }),
   )
   return { done: true, text: `Enqueued job ${id}.`, result: { id }, job: id }
 }

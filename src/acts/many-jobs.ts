@@ -1,18 +1,14 @@
-import { formatDuration, type JobState, jobStates } from '../base/index.js'
+import { formatDuration } from '../base/index.js'
 import type { Holdfast } from '../index.js'
-import { type JobSearch, type JobWait, readJobSearch, searchStateOf } from '../search/index.js'
+import { applicable, batchesOf, type ManyVerb } from '../jobs/index.js'
+import { type JobSearch, readJobSearch, searchStateOf } from '../search/index.js'
 import { type ActContext, act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
 
 interface ManyJobs {
-  readonly verb: 'retry' | 'cancel' | 'discard'
+  readonly verb: ManyVerb
   readonly past: 'retried' | 'cancelled' | 'discarded'
   readonly doing: string
   readonly question: string
-  /** States of the jobs that the act can change. */
-  readonly states: readonly JobState[]
-  /** Jobs that the act changes if the search names neither states nor IDs. */
-  readonly usual: { readonly states: readonly JobState[]; readonly waits: readonly JobWait[] }
-  readonly batchSize: number
   /** Returns the consequences for this number of jobs. */
   effect(jobs: string): string
   run(holdfast: Holdfast, ids: readonly number[], reason: string | undefined): Promise<readonly number[]>
@@ -33,16 +29,13 @@ export const manyJobs = {
     past: 'retried',
     doing: 'retrying many jobs',
     question: 'Let these jobs run again?',
-    states: ['waiting', 'cancelled', 'discarded', 'buried'],
-    usual: { states: ['waiting', 'buried'], waits: ['attempt'] },
-    batchSize: 500,
     effect: (jobs) =>
       joinSentences(
         `${jobs} can run immediately. A job that has ended gets a fresh set of attempts.`,
         'Work that a failed attempt has already done may be done again.',
         'A job is not retried if another job has the same unique key.',
       ),
-    run: ({ jobs }, ids) => jobs.retryMany(ids),
+    run: ({ jobs }, ids) => jobs.retryEach(ids),
   }),
 
   'cancel-jobs': actOnMany({
@@ -50,16 +43,13 @@ export const manyJobs = {
     past: 'cancelled',
     doing: 'cancelling many jobs',
     question: 'Cancel these jobs?',
-    states: ['ready', 'running', 'waiting'],
-    usual: { states: ['ready', 'running', 'waiting'], waits: [] },
-    batchSize: 100,
     effect: (jobs) =>
       joinSentences(
         `${jobs} will not run.`,
         'A running job receives a request to stop, and ends when its handler reacts. Effects so far are not undone.',
         'Jobs that wait for a cancelled job are cancelled as well, unless their option ifFailed prevents this.',
       ),
-    run: ({ jobs }, ids, reason) => jobs.cancelMany(ids, reason ?? 'Cancelled'),
+    run: ({ jobs }, ids, reason) => jobs.cancelEach(ids, reason ?? 'Cancelled'),
   }),
 
   'discard-jobs': actOnMany({
@@ -67,19 +57,16 @@ export const manyJobs = {
     past: 'discarded',
     doing: 'discarding many jobs',
     question: 'Discard these jobs?',
-    states: ['buried'],
-    usual: { states: ['buried'], waits: [] },
-    batchSize: 500,
     effect: (jobs) =>
       joinSentences(
         `${jobs} will no longer count as failed. The history keeps the jobs in the state discarded.`,
         'Jobs that wait for the retry of a discarded job can run.',
       ),
-    run: ({ jobs }, ids) => jobs.discardMany(ids),
+    run: ({ jobs }, ids) => jobs.discardEach(ids),
   }),
 }
 
-function actOnMany({ verb, past, doing, question, batchSize, effect, run, ...rules }: ManyJobs) {
+function actOnMany({ verb, past, doing, question, effect, run }: ManyJobs) {
   return act({
     needs: { search: 'text' },
     params: { namespace: 'text', after: 'text', before: 'time' },
@@ -87,7 +74,7 @@ function actOnMany({ verb, past, doing, question, batchSize, effect, run, ...rul
 
     async preview(context, { search: text, namespace, after }) {
       const subject = 'the found jobs'
-      const { search, unable } = applicable(readJobSearch(text), rules)
+      const { search, unable } = applicable(readJobSearch(text), verb)
       if (!search) return inapplicable(subject, `Jobs that are ${unable} cannot be ${past}.`)
       if (after !== undefined) {
         return { subject, text: `Continues to ${verb} the found jobs.`, applies: true, dangerous: true }
@@ -113,63 +100,39 @@ function actOnMany({ verb, past, doing, question, batchSize, effect, run, ...rul
 
     async run(context, { search: text, namespace, after: start, before }) {
       const { observer, asMember, actor, reason, budgetMs = Number.POSITIVE_INFINITY, onProgress } = context
-      const { search, unable } = applicable(readJobSearch(text), rules)
+      const { search, unable } = applicable(readJobSearch(text), verb)
       if (!search) return { done: false, text: `Jobs that are ${unable} cannot be ${past}.`, result: { [past]: [] } }
       const began = before ?? (await observer.now())
-      const fixed = fixTimes(search, began)
       const stopAt = performance.now() + budgetMs
       const changed: number[] = []
-      let [found, after, outOfTime] = [0, start, false]
+      let [found, next] = [0, undefined as string | undefined]
       await asMember(namespace ?? 'default', async (holdfast) => {
-        do {
-          const page = await observer.jobs.matching(fixed, { namespace, limit: batchSize, after })
-          const ids = page.rows.map(({ id }) => id)
-          found += ids.length
-          if (ids.length > 0) {
-            changed.push(...(await run(holdfast, ids, actor === undefined ? reason : `Cancelled by ${actor}`)))
+        for await (const batch of batchesOf(observer, verb, search, namespace, { began, after: start })) {
+          found += batch.ids.length
+          if (batch.ids.length > 0) {
+            changed.push(...(await run(holdfast, batch.ids, actor === undefined ? reason : `Cancelled by ${actor}`)))
           }
           onProgress?.(`${formatCount(changed.length, 'job')} ${past}`)
-          after = page.next ?? undefined
-          outOfTime = performance.now() > stopAt
-        } while (after !== undefined && !outOfTime)
+          next = batch.next ?? undefined
+          if (performance.now() > stopAt) break
+        }
       })
       const left = found - changed.length
       const sentences = [
         found === 0 ? `No job was found that can be ${past}.` : `${formatCount(changed.length, 'job')} ${past}.`,
         left > 0 &&
           `${formatCount(left, 'job')} left alone: their state changed, or another job has the same unique key.`,
-        after !== undefined && 'The search has not ended. Continue to change the other jobs.',
+        next !== undefined && 'The search has not ended. Continue to change the other jobs.',
       ]
       return {
         done: changed.length > 0,
         text: joinSentences(...sentences),
         result: { [past]: changed },
         count: changed.length,
-        ...(after === undefined ? {} : { next: { after, before: began.toISOString() } }),
+        ...(next === undefined ? {} : { next: { after: next, before: began.toISOString() } }),
       }
     },
   })
-}
-
-type Applicable =
-  | { readonly search: JobSearch; readonly unable?: undefined }
-  | { readonly search?: undefined; readonly unable: string }
-
-/** Restricts a search to the jobs that an act can change. */
-function applicable(search: JobSearch, { states, usual }: Pick<ManyJobs, 'states' | 'usual'>): Applicable {
-  const isAnyState = search.states.length === jobStates.length && search.waits.length === 0
-  if (isAnyState && search.ids.length === 0) return { search: { ...search, ...usual } }
-  const wanted = search.states.filter((state) => states.includes(state))
-  if (wanted.length > 0) return { search: { ...search, states: wanted } }
-  return { unable: search.states.map((state) => searchStateOf({ state, waits: null })).join(' or ') }
-}
-
-/** Replaces relative times, and leaves out jobs that changed after the act began. */
-function fixTimes(search: JobSearch, began: Date): JobSearch {
-  const [since, until] = [search.since, search.until].map((time) =>
-    typeof time === 'number' ? new Date(began.getTime() - time) : (time ?? null),
-  )
-  return { ...search, since: since!, until: until && until < began ? until : began }
 }
 
 /** Counts the jobs that a search finds. */

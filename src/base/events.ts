@@ -124,6 +124,8 @@ export interface HoldfastEvents {
   }
   /** A job was buried because its workers died while running it. The instance that took over the job emits this event. */
   'job.crashed': { readonly id: number; readonly kind: string; readonly queue: string; readonly crashes: number }
+  /** A job ended because no worker had claimed it before its deadline. The instance that ran maintenance emits this event. */
+  'job.expired': { readonly id: number; readonly kind: string; readonly queue: string; readonly startBy: Date }
   /** Jobs that this instance enqueued are ready, but no worker in the fleet handles their kind in their queue. */
   'job.unserved': {
     readonly kind: string
@@ -216,6 +218,7 @@ const knownEvents: Record<EventName, true> = {
   'job.failed': true,
   'job.ended': true,
   'job.crashed': true,
+  'job.expired': true,
   'job.unserved': true,
   'worker.failed': true,
 }

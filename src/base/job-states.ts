@@ -1,5 +1,5 @@
 /** A job's states. */
-export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried'] as const
+export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'expired', 'discarded', 'buried'] as const
 export type JobState = (typeof jobStates)[number]
 
 /** The states of jobs that have not ended yet. */

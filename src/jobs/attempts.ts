@@ -18,6 +18,7 @@ import {
   returnOf,
   type SuspendedOutcome,
 } from './outcomes.js'
+import { maxAttemptsOf } from './policy.js'
 import { Run, type RunContext } from './run.js'
 import { hasLastChance, isSuspect, Suspects } from './suspects.js'
 import { ThreadPools } from './thread-pool.js'
@@ -332,7 +333,7 @@ export class Attempts {
     else if (outcome.event === 'job.ended') emit({ ...fields, state: outcome.state })
     else {
       const { state, error, ending } = outcome
-      const maxAttempts = run.job.definition.attempts + run.job.crashes
+      const maxAttempts = maxAttemptsOf(run.job) + run.job.crashes
       const retryInMs = state === 'retried' ? ending.delayMs : undefined
       emit({ ...fields, maxAttempts, state, retryInMs, error })
     }

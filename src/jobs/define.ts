@@ -2,11 +2,8 @@ import {
   awaitValue,
   checkName,
   type Duration,
-  defaultTimes,
   describe,
-  duration,
   isThenable,
-  maxTimerMs,
   objectWith,
   readOptions,
   textOf,
@@ -25,21 +22,10 @@ import type {
 } from './definition.js'
 import { InvalidInputError } from './errors.js'
 import { type LaneOptions, lanePolicy } from './lanes.js'
+import { type RetryOptions, readRetry, retryRule, timeoutRule } from './policy.js'
 import type { Schema, Verdict } from './schema.js'
 import { runInThread } from './thread-pool.js'
 import { readThreads } from './threads.js'
-
-export interface RetryOptions {
-  /** Number of failed attempts after which the job is buried. The default is 5. */
-  attempts?: number | undefined
-  /**
-   * Pause after the first failure. The pause doubles after each further failure. The actual pause is random, between
-   * half of this value and the full value. The default is `1s`.
-   */
-  backoff?: Duration | undefined
-  /** Maximum pause between two attempts. The default is `1h`. */
-  maxBackoff?: Duration | undefined
-}
 
 export interface JobOptions<Input, Handled = Input> {
   /** Schema for inputs. The input is validated before the job is enqueued and again before the job runs. */
@@ -76,13 +62,11 @@ export interface ThreadJobOptions<Input, Handled = Input> extends JobOptions<Inp
   run?: undefined
 }
 
-const maxDurationMs = 3_650 * 86_400_000
-
 const rules = {
   input: objectWith<Schema>('a schema that implements the Standard Schema interface', '~standard'),
   queue: { expected: 'a name', read: (given: unknown) => checkName(given, 'queue') },
-  retry: { expected: 'an object', read: (given: unknown) => given },
-  timeout: duration(1, maxTimerMs),
+  retry: retryRule,
+  timeout: timeoutRule,
   maxCrashes: wholeNumber(1, 1_000),
   batch: { expected: 'an object', read: (given: unknown) => given },
   lanes: { expected: 'an object', read: (given: unknown) => given },
@@ -100,11 +84,7 @@ const elsewhere = {
   backoff: 'retry.backoff',
   maxBackoff: 'retry.maxBackoff',
 }
-const retryRules = {
-  attempts: wholeNumber(1, 1_000_000),
-  backoff: duration(0, maxDurationMs),
-  maxBackoff: duration(0, maxDurationMs),
-}
+
 /**
  * Defines a kind of background job. The kind is stored with each job, and workers use the kind to find the definition.
  * Without a schema, the handler receives the enqueued input after a round trip through JSON, and the type of the input
@@ -152,17 +132,10 @@ export function defineJob<Handled = null, Result = unknown, Input = Handled>(
 export function defineJob(kind: string, options?: unknown): JobDefinition {
   const read = readOptions('defineJob', options, rules, elsewhere)
   const { input, queue = 'default', retry, timeout, maxCrashes = 3, batch, threads, lanes, run } = read
-  const {
-    attempts = 5,
-    backoff = defaultTimes.jobBackoffMs,
-    maxBackoff = defaultTimes.jobMaxBackoffMs,
-  } = readOptions('retry', retry, retryRules)
   const definition: JobDefinition = {
     kind: checkName(kind, 'the name of the job'),
     queue,
-    attempts,
-    backoffMs: backoff,
-    maxBackoffMs: maxBackoff,
+    ...readRetry(retry),
     timeoutMs: timeout,
     maxCrashes,
     lanes: lanePolicy(lanes),

@@ -1,12 +1,13 @@
 // Types of definitions and handlers. These types refer to each other, because a handler may enqueue jobs with any
 // definition.
-import type { Duration, Instant, JobMeta } from '../base/index.js'
+import type { Duration, Instant, JobMeta, JobProgress } from '../base/index.js'
 import type { HandlerTransaction } from '../postgres/index.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
 import type { JobOutcome } from './outcome.js'
 import type { JobParent } from './parents.js'
+import type { BackoffFunction } from './policy.js'
 import type { Schema } from './schema.js'
 
 /** An attempt's context. The handler receives the context as its second argument. */
@@ -48,10 +49,14 @@ export interface JobContext {
   /** Returns the jobs in the `after` option, in the same order, with their states and results. */
   parents(): Promise<JobParent[]>
   /**
-   * Reports the progress as a number. You choose the number's meaning. `jobs.find` returns the number after a short
-   * delay.
+   * Reports the progress as a number or a small object (at most 2,000 bytes of JSON). You choose its meaning. The
+   * dashboard shows a number from 0 to 1, and an object with `done` and `total`, as a bar. `jobs.find` and `jobs.watch`
+   * return the progress after a short delay.
+   *
+   * @example
+   * job.progress({ done: 120, total: 400, file: 'march.csv' })
    */
-  progress(value: number): void
+  progress(value: JobProgress): void
   /**
    * Adds a line to the job's log, with optional data. Returns immediately and never throws. Holdfast writes the lines in batches, and keeps
    * the last 100 lines of a job. A crash loses the lines of the last few hundred milliseconds.
@@ -156,7 +161,8 @@ export interface JobDefinition<Input = never, Result = unknown, Handled = unknow
   readonly kind: string
   readonly queue: string
   readonly attempts: number
-  readonly backoffMs: number
+  /** Pause after the first failure in milliseconds, or a function that returns the pause. */
+  readonly backoff: number | BackoffFunction
   readonly maxBackoffMs: number
   readonly timeoutMs: number | undefined
   readonly maxCrashes: number

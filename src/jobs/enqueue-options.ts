@@ -9,6 +9,7 @@ import {
   oneOf,
   parseInstant,
   type readOptions,
+  UsageError,
   wholeNumber,
 } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
@@ -16,6 +17,7 @@ import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
 import type { Links } from './links.js'
 import { metaRule } from './meta.js'
+import { type JobRetryOptions, readOwnOptions, retryRule, timeoutRule } from './policy.js'
 import { type UniqueOptions, uniqueRule } from './unique.js'
 
 export const highestPriority = 5
@@ -30,6 +32,15 @@ export interface EnqueueOptions {
   delay?: Duration | undefined
   /** The job's earliest start, as a point in time. */
   runAt?: Instant | undefined
+  /**
+   * Deadline for the start, as a duration from the database clock's current time or as a point in time. If no worker has
+   * claimed the job by then, the job ends as `expired` and never runs. The deadline does not apply to later attempts.
+   */
+  startBy?: Duration | Instant | undefined
+  /** Retry options of this job, which replace those of its definition one by one. */
+  retry?: JobRetryOptions | undefined
+  /** Time limit for each attempt of this job, instead of its definition's. */
+  timeout?: Duration | undefined
   /** Whole number from -5 to 5. Jobs with a larger number run first. The default is 0. */
   priority?: number | undefined
   /**
@@ -46,7 +57,7 @@ export interface EnqueueOptions {
   /** Jobs that must end before the new job. The new job may run when all these jobs are done or discarded. */
   after?: readonly (JobRef | number)[] | undefined
   /**
-   * Behavior if a job in `after` is buried or cancelled. `cancel`: this job is cancelled too. `run`: this job runs
+   * Behavior if a job in `after` is buried, cancelled or expired. `cancel`: this job is cancelled too. `run`: this job runs
    * anyway. `wait`: this job waits until the failed job has been retried and is done. The default is `cancel`.
    */
   ifFailed?: 'cancel' | 'run' | 'wait' | undefined
@@ -67,13 +78,23 @@ export type ChildOptions = Omit<EnqueueOptions, 'tx'>
 
 const maxDurationMs = 3_650 * 86_400_000
 
-export const childRules = {
+/** Rules of the options that `jobs.update` also has. */
+export const timeRules = {
   delay: duration(0, maxDurationMs),
   runAt: {
     expected: 'a valid Date',
     read: parseInstant,
   },
+  startBy: {
+    expected: 'a duration or a valid Date',
+    read: (given: unknown) => duration(1, maxDurationMs).read(given) ?? parseInstant(given),
+  },
   priority: wholeNumber(lowestPriority, highestPriority),
+}
+export const childRules = {
+  ...timeRules,
+  retry: retryRule,
+  timeout: timeoutRule,
   unique: uniqueRule,
   lane: { expected: 'a name', read: (given: unknown) => checkName(given, 'lane') },
   after: { expected: 'a list of enqueued jobs or of job ids', read: idsOf },
@@ -89,15 +110,27 @@ export const enqueueRules = {
 
 export type ParsedOptions = ReturnType<typeof readOptions<typeof childRules>>
 
+/** Throws if a job would expire before it may run. A duration and a time cannot be compared without the database's clock. */
+export function checkDeadline(
+  startBy: number | Date | undefined,
+  delay: number | undefined,
+  runAt: Date | undefined,
+): void {
+  const isLater =
+    typeof startBy === 'number' ? startBy > (delay ?? 0) : startBy === undefined || !runAt || startBy > runAt
+  if (!isLater) throw new UsageError('Expected startBy to be later than the earliest start, got an earlier deadline')
+}
+
 export function linksOf(
   { lanes }: { readonly lanes: LanePolicy },
-  { lane, after = [], ifFailed }: ParsedOptions,
+  { lane, after = [], ifFailed, retry, timeout }: ParsedOptions,
   more: Links = {},
 ): Links | undefined {
   const links: Links = {
     ...(lane === undefined ? {} : { lane: { name: lane, ...lanes } }),
     ...(after.length === 0 ? {} : { after }),
     ...(after.length === 0 || ifFailed === undefined || ifFailed === 'cancel' ? {} : { ifFailed }),
+    own: readOwnOptions(retry, timeout),
     ...more,
   }
   return Object.values(links).some((link) => link !== undefined) ? links : undefined

@@ -204,14 +204,14 @@ export class PayloadTooLargeError extends HoldfastError {
   }
 }
 
-/** Thrown by `jobs.result` if the job has been cancelled, discarded or buried. */
+/** Thrown by `jobs.result` if the job has been cancelled, expired, discarded or buried. */
 export class JobFailedError extends HoldfastError {
   readonly id: number
-  readonly state: 'cancelled' | 'discarded' | 'buried'
+  readonly state: 'cancelled' | 'expired' | 'discarded' | 'buried'
   readonly failure: RecordedError | undefined
 
-  constructor(id: number, state: 'cancelled' | 'discarded' | 'buried', failure: RecordedError | undefined) {
-    super(`Job ${id} was ${state}${failure ? `: ${failure.message}` : ''}`, {
+  constructor(id: number, state: JobFailedError['state'], failure: RecordedError | undefined) {
+    super(`Job ${id} ${state === 'expired' ? 'has' : 'was'} ${state}${failure ? `: ${failure.message}` : ''}`, {
       code: 'JOB_FAILED',
       retryable: false,
       hint: 'To run the job again, call jobs.retry(id).',

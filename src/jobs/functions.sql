@@ -103,7 +103,7 @@ create or replace view holdfast.job_live as
   select
     id, entry, queue, priority, kind, payload, coalesce(enqueued_at, entered_at) as enqueued_at, null::integer as session,
     null::bigint as fence, null::timestamptz as claimed_at, coalesce(failed, 0) as failed, coalesce(crashes, 0::smallint) as crashes,
-    coalesce(max_crashes, 3::smallint) as max_crashes, false as started, null::text as cancelled, null::real as progress, log, failures, links,
+    coalesce(max_crashes, 3::smallint) as max_crashes, false as started, null::text as cancelled, null::json as progress, log, failures, links,
     meta
   from holdfast.job_ready
   union all
@@ -137,7 +137,7 @@ create or replace function holdfast.job_find(ids bigint[])
   returns table (
     id bigint, state text, queue bigint, priority smallint, kind text, payload json, result json, error json, enqueued_at timestamptz,
     run_at timestamptz, claimed_at timestamptz, ended_at timestamptz, session integer, fence bigint, failed integer, crashes smallint,
-    max_crashes smallint, cancelled text, progress real, log json[], failures jsonb, links jsonb, meta json, entry bigint
+    max_crashes smallint, cancelled text, progress json, log json[], failures jsonb, links jsonb, meta json, entry bigint
   )
   language sql stable
   set search_path = pg_catalog, pg_temp
@@ -197,7 +197,7 @@ create or replace function holdfast.job_find(ids bigint[])
     )
     select
       w.id, 'waiting', w.queue, w.priority, w.kind, w.payload, null::json, null::json, w.enqueued_at, w.run_at, null::timestamptz,
-      null::timestamptz, null::integer, null::bigint, w.failed, w.crashes, w.max_crashes, null::text, null::real, w.log,
+      null::timestamptz, null::integer, null::bigint, w.failed, w.crashes, w.max_crashes, null::text, null::json, w.log,
       w.failures, w.links, w.meta, null::bigint
     from waits w
     union all
@@ -244,8 +244,8 @@ create or replace function holdfast.job_find(ids bigint[])
     where found.state is not null
   $$;
 comment on function holdfast.job_find(bigint[]) is
-  'Returns these jobs with their states: waiting, ready, running, done, cancelled, discarded or buried. Returns nothing for a job that does '
-  'not exist or whose retention time has passed.';
+  'Returns these jobs with their states: waiting, ready, running, done, cancelled, expired, discarded or buried. Returns nothing for a job '
+  'that does not exist or whose retention time has passed.';
 
 create or replace function holdfast.job_input(payload json) returns jsonb
   language sql immutable strict parallel safe
@@ -256,6 +256,16 @@ comment on function holdfast.job_input(json) is
   'Returns a job''s input as jsonb, for indexes that speed up searches by input. Null if the input contains the character \u0000. See '
   'docs/guides/dashboard.md.';
 
+-- PostgreSQL inlines this function only without a search_path setting.
+create or replace function holdfast.job_is_late(links jsonb) returns boolean
+  language sql volatile
+  as $$
+    select coalesce(
+      (links operator(pg_catalog.->>) 'startBy')::pg_catalog.timestamptz operator(pg_catalog.<=) pg_catalog.clock_timestamp(), false
+    )
+  $$;
+comment on function holdfast.job_is_late(jsonb) is 'Whether the deadline of a job with these links has passed.';
+
 create or replace function holdfast.job_lost() returns table (id bigint, entry bigint)
   language sql stable
   set search_path = pg_catalog, pg_temp
@@ -265,6 +275,8 @@ create or replace function holdfast.job_lost() returns table (id bigint, entry b
     where not exists (select from holdfast.job newer where newer.id = j.id and newer.entry > j.entry)
       and not exists (select from holdfast.job_ready r where r.entry = j.entry)
       and exists (select from holdfast.job_find(array[j.id]) as f where f.state = 'ready')
+      -- Claims pass a job whose deadline has passed. Maintenance ends it as long as its deadline is recorded.
+      and not (holdfast.job_is_late(j.links) and exists (select from holdfast.job_deadline d where d.id = j.id))
   $$;
 comment on function holdfast.job_lost() is
   'Returns jobs that claims have passed although no worker has run them. The result must always be empty. Reads all jobs.';
@@ -503,12 +515,20 @@ create or replace function holdfast.job_enqueue(
   begin
     -- A head contains the options that several jobs share. Most heads have none of the options below. A search in the text costs less than
     -- parsing the JSON.
-    if heads::text ~ '"(delay_ms|run_at|links|unique)"\s*:' then
+    if heads::text ~ '"(delay_ms|run_at|start_by|start_by_ms|links|unique)"\s*:' then
       select
         coalesce(bool_or("unique" is not null), false) as are_unique,
-        coalesce(bool_or(delay_ms > 0 or run_at > clock_timestamp() or links ?| '{lane,after}'), false) as may_wait
+        coalesce(bool_or(delay_ms > 0 or run_at > clock_timestamp() or links ?| '{lane,after}'), false) as may_wait,
+        coalesce(bool_or(start_by is not null or start_by_ms is not null), false) as have_deadlines
       into kinds_of_heads
-      from json_to_recordset(heads) as h (delay_ms bigint, run_at timestamptz, links jsonb, "unique" json);
+      from json_to_recordset(heads)
+        as h (delay_ms bigint, run_at timestamptz, start_by timestamptz, start_by_ms bigint, links jsonb, "unique" json);
+      if kinds_of_heads.have_deadlines then
+        select d.ids, d.are_new
+        into ids, are_new
+        from holdfast.job_enqueue_with_deadlines(heads, inputs, is_alone, patience, metas) as d;
+        return;
+      end if;
       if kinds_of_heads.are_unique then
         select u.ids, u.are_new into ids, are_new from holdfast.job_enqueue_unique(heads, inputs, metas, is_alone, patience) as u;
         return;
@@ -543,7 +563,7 @@ create or replace function holdfast.job_enqueue(
 comment on function holdfast.job_enqueue(json, json, boolean, text, json) is
   'Enqueues jobs. Returns their ids in the order of the inputs. A head applies to the inputs after_input + 1 to last_input: '
   '[{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}]. It may contain "delay_ms", "run_at", '
-  '"links", "unique" (see job_enqueue_unique), "failed" and "log" (of an imported job), and an "id" that the caller has reserved. '
+  '"start_by", "start_by_ms", "links", "unique" (see job_enqueue_unique), "failed" and "log" (of an imported job), and an "id" that the caller has reserved. '
   'is_alone: the call is the only statement in its transaction. patience: see job_enqueue_unique. metas: the meta of each input, in the same '
   'order. Null if no job has a meta.';
 
@@ -696,6 +716,7 @@ create or replace function holdfast.job_free_keys(linked jsonb) returns void
             when 'retried' then false
             when 'running' then held.until = 'started'
             when 'cancelled' then true
+            when 'expired' then true
             else held.until <> 'window'
           end
         for update of held skip locked
@@ -756,21 +777,31 @@ comment on function holdfast.job_lock_waiting(bigint, boolean) is
   'Locks a waiting job whose unique key the caller has locked, so that it does not start until the transaction ends. Returns false if the '
   'job is no longer waiting or ready.';
 
-create or replace function holdfast.job_replace(job_id bigint, input json, new_meta json, new_priority smallint, new_run_at timestamptz)
-  returns void
+create or replace function holdfast.job_replace(
+  job_id bigint, input json, new_meta json, new_priority smallint, new_run_at timestamptz, new_start_by timestamptz
+) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     old holdfast.job;
+    deadline constant jsonb := case when new_start_by is null then '{}' else jsonb_build_object('startBy', new_start_by) end;
   begin
     -- A job that is sleeping or waiting for a retry may have steps, which belong to the old input.
-    delete from holdfast.job_step where job = job_id;
-    delete from holdfast.job_event where job = job_id;
+    if input is not null then
+      delete from holdfast.job_step where job = job_id;
+      delete from holdfast.job_event where job = job_id;
+    end if;
+    if new_start_by is not null then
+      insert into holdfast.job_deadline (id, start_by)
+      values (job_id, new_start_by)
+      on conflict on constraint job_deadline_pkey do update
+      set start_by = excluded.start_by;
+    end if;
     -- Clears the failures, because they belong to the old input. A job with a new priority or time gets a new position. A job that is
     -- waiting in its lane enters the lane again. A job with dependencies gets the new time after its dependencies have ended.
     update holdfast.waiting
-    set payload = input,
+    set payload = coalesce(input, payload),
         meta = new_meta,
         priority = new_priority,
         stage = case when stage = 'lane' and is_moved then 'time' else stage end,
@@ -778,10 +809,16 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_m
         rank = case when not is_moved then rank end,
         seq = case when not is_moved then seq end,
         run_at = case when stage = 'jobs' then run_at else coalesce(new_run_at, run_at) end,
-        links = case when stage = 'jobs' and new_run_at is not null then links || jsonb_build_object('runAt', new_run_at) else links end,
-        failed = 0,
-        crashes = 0,
-        failures = null
+        links = nullif(
+          coalesce(links, '{}') || deadline || case
+            when stage = 'jobs' and new_run_at is not null then jsonb_build_object('runAt', new_run_at)
+            else '{}'
+          end,
+          '{}'
+        ),
+        failed = case when input is null then failed else 0 end,
+        crashes = case when input is null then crashes else 0 end,
+        failures = case when input is null then failures end
     from (
       select new_run_at is not null or w.priority <> new_priority as is_moved from holdfast.waiting w where w.id = job_id
     ) as seen
@@ -793,18 +830,28 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_m
     if old.id is null then
       return;
     end if;
+    if input is not null then
+      old.payload := input;
+      old.failed := null;
+      old.crashes := null;
+      old.failures := null;
+    end if;
+    old.links := nullif(coalesce(old.links, '{}') || deadline, '{}');
     if new_run_at is null then
-      insert into holdfast.job (queue, id, entry, era, priority, kind, payload, enqueued_at, max_crashes, log, links, meta)
+      insert into holdfast.job
+        (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
       values (
-        old.queue, old.id, nextval('holdfast.job_number'), holdfast.job_era(), new_priority, old.kind, input,
-        coalesce(old.enqueued_at, old.entered_at), old.max_crashes, old.log, old.links, new_meta
+        old.queue, old.id, nextval('holdfast.job_number'), holdfast.job_era(), new_priority, old.kind, old.payload,
+        coalesce(old.enqueued_at, old.entered_at), old.failed, old.crashes, old.max_crashes, old.log, old.failures, old.links, new_meta
       );
       return;
     end if;
-    insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, links, meta)
+    insert into holdfast.waiting
+      (id, queue, priority, kind, payload, enqueued_at, run_at, failed, crashes, max_crashes, log, failures, links, meta)
     values (
-      old.id, old.queue, new_priority, old.kind, input, coalesce(old.enqueued_at, old.entered_at), new_run_at, coalesce(old.max_crashes, 3),
-      old.log, old.links, new_meta
+      old.id, old.queue, new_priority, old.kind, old.payload, coalesce(old.enqueued_at, old.entered_at), new_run_at,
+      coalesce(old.failed, 0), coalesce(old.crashes, 0::smallint), coalesce(old.max_crashes, 3::smallint), old.log, old.failures, old.links,
+      new_meta
     );
     perform holdfast.job_release_links(jsonb_build_array(
       jsonb_build_object('id', old.id, 'queue', old.queue, 'kind', old.kind, 'state', 'retried', 'links', old.links, 'placed', true)
@@ -812,8 +859,9 @@ create or replace function holdfast.job_replace(job_id bigint, input json, new_m
     perform holdfast.job_request_maintenance();
   end
   $$;
-comment on function holdfast.job_replace(bigint, json, json, smallint, timestamptz) is
-  'Replaces the input, the meta and the priority of a job that job_lock_waiting has locked, and its time unless new_run_at is null.';
+comment on function holdfast.job_replace(bigint, json, json, smallint, timestamptz, timestamptz) is
+  'Replaces the meta and the priority of a waiting or ready job that the caller has locked, and its input, its time and its deadline unless '
+  'they are null. A new input also removes the failures, the steps and the events.';
 
 create or replace function holdfast.job_enqueue_unique(
   heads json,
@@ -912,7 +960,9 @@ create or replace function holdfast.job_enqueue_unique(
             end if;
             continue when not found or not holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
             if one.existing <> 'keep' then
-              perform holdfast.job_replace(held.id, one.payload, one.meta::json, one.priority, one.due_at);
+              perform holdfast.job_replace(
+                held.id, one.payload, one.meta::json, one.priority, one.due_at, (one.links->>'startBy')::timestamptz
+              );
             end if;
             at_once := at_once || one.queue;
           end if;
@@ -1020,7 +1070,8 @@ create or replace function holdfast.enqueue(
   namespace text default 'default',
   unique_key text default null,
   lane text default null,
-  meta jsonb default null
+  meta jsonb default null,
+  start_by timestamptz default null
 ) returns bigint
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -1082,6 +1133,7 @@ create or replace function holdfast.enqueue(
       'max_crashes', 3,
       'delay_ms', (extract(epoch from delay) * 1000)::bigint,
       'run_at', run_at,
+      'start_by', start_by,
       'links', case when lane is not null then json_build_object('lane', json_build_object('name', lane, 'max', 1)) end,
       'after_input', 0,
       'last_input', 1,
@@ -1095,7 +1147,7 @@ create or replace function holdfast.enqueue(
     );
   end
   $$;
-comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text, jsonb) is
+comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text, jsonb, timestamptz) is
   'Enqueues a job from SQL, in the current transaction: '
   'select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). '
   'Returns its id, or the id of the job that already has the unique_key.';
@@ -1183,7 +1235,12 @@ create or replace function holdfast.job_claim_others(others jsonb, most integer,
   as $$
   declare
     keyed record;
+    -- Maintenance ends jobs whose deadline has passed.
+    have_deadlines constant boolean := others @? '$[*].links.startBy';
   begin
+    if have_deadlines then
+      others := (select jsonb_agg(one) from jsonb_array_elements(others) as one where not holdfast.job_is_late(one->'links'));
+    end if;
     insert into holdfast.job_skipped (entry, id, queue, priority, kind, has_key)
     select entry, id, queue, priority, kind, coalesce(links ? 'unique', false)
     from jsonb_to_recordset(others) as o (entry bigint, id bigint, queue bigint, priority smallint, kind text, links jsonb, at integer)
@@ -1203,11 +1260,14 @@ create or replace function holdfast.job_claim_others(others jsonb, most integer,
     ids := nullif(coalesce(ids, '{}') || coalesce(keyed.ids, '{}'), '{}');
     texts := nullif(concat_ws(',', texts, keyed.texts), '');
     linked := coalesce(linked || keyed.linked, linked, keyed.linked);
+    if have_deadlines then
+      delete from holdfast.job_deadline where id = any(ids);
+    end if;
   end
   $$;
 comment on function holdfast.job_claim_others(jsonb, integer) is
   'Processes entries that a claim has read but that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
-  'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed.';
+  'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed. Jobs whose deadline has passed are not claimed.';
 
 -- PostgreSQL inlines this function only without a search_path setting. Therefore each name is qualified with its schema.
 create or replace function holdfast.job_levels_of(queues bigint[], is_thorough boolean)
@@ -1317,7 +1377,8 @@ create or replace function holdfast.job_claim_skipped(
     into ids, texts, linked
     from gone
     join holdfast.job j on j.id = gone.id and j.entry = gone.entry
-    where not exists (select from holdfast.job_removed r where r.entry = j.entry);
+    where not exists (select from holdfast.job_removed r where r.entry = j.entry)
+      and not holdfast.job_is_late(j.links);
     select k.*
     into keyed
     from (
@@ -1341,12 +1402,14 @@ create or replace function holdfast.job_claim_skipped(
         limit most - coalesce(cardinality(ids), 0) + 20
       ) as skipped
       join holdfast.job j on j.id = skipped.id and j.entry = skipped.entry
+      where not holdfast.job_is_late(j.links)
     ) as s
     cross join lateral holdfast.job_claim_keyed(s.keyed, most - coalesce(cardinality(ids), 0)) as k
     where s.keyed is not null;
     ids := nullif(coalesce(ids, '{}') || coalesce(keyed.ids, '{}'), '{}');
     texts := nullif(concat_ws(',', texts, keyed.texts), '');
     linked := coalesce(linked || keyed.linked, linked, keyed.linked);
+    delete from holdfast.job_deadline where id = any(ids);
   end
   $$;
 comment on function holdfast.job_claim_skipped(bigint[], bigint[], text[], integer) is
@@ -1479,7 +1542,7 @@ create or replace function holdfast.job_read_window(
       )) filter (where is_there and not is_plain)
     into count, last_xid, last_entry, ids, texts, large_ids, large_entries, large_times, others
     from (
-      select picked.*, at is not null and (links is null or not links ?| '{unique,lane}') and is_there as is_plain
+      select picked.*, at is not null and (links is null or not links ?| '{unique,lane,startBy}') and is_there as is_plain
       from (
         select
           candidate.*,
@@ -1873,8 +1936,9 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
         end as charge,
         e.session, e.claimed_at, j.queue, j.priority, j.kind, j.payload, coalesce(j.enqueued_at, j.entered_at) as enqueued_at,
         coalesce(j.failed, 0) as failed, coalesce(j.crashes, 0::smallint) as crashes, coalesce(j.max_crashes, 3::smallint) as max_crashes,
-        n.cancelled, n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures, j.links,
-        j.meta
+        n.cancelled, n.progress, (j.log || n.log)[greatest(1, cardinality(j.log || n.log) - 99):] as log, j.failures,
+        -- The claim was in time, so the job has no deadline after its first attempt.
+        nullif(j.links - 'startBy', '{}') as links, j.meta
       from owned e
       cross join lateral (
         select * from holdfast.job where job.id = e.id order by entry desc limit 1
@@ -2060,75 +2124,158 @@ comment on function holdfast.job_take_over(integer) is
   'Returns a dead epoch''s jobs to their queues, up to 100 claims per call. Counts a crash for each job that may have run, '
   'and buries jobs with too many crashes.';
 
+create or replace function holdfast.job_lock_unended(job_id bigint, locks_running boolean)
+  returns table (
+    id bigint, state text, queue bigint, priority smallint, kind text, payload json, result json, error json, enqueued_at timestamptz,
+    run_at timestamptz, claimed_at timestamptz, ended_at timestamptz, session integer, fence bigint, failed integer, crashes smallint,
+    max_crashes smallint, cancelled text, progress json, log json[], failures jsonb, links jsonb, meta json, entry bigint
+  )
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    seen record;
+  begin
+    -- A snapshot that is older than the locks would show an old state.
+    if current_setting('transaction_isolation') <> 'read committed' then
+      raise exception 'Jobs can be changed only at the isolation level read committed' using errcode = 'HF004';
+    end if;
+    for attempt in 1 .. 100 loop
+      select * into seen from holdfast.job_find(array[job_id]);
+      if not found or seen.state not in ('waiting', 'ready', 'running') or seen.state = 'running' and not locks_running then
+        return;
+      end if;
+      if seen.state = 'waiting' then
+        perform from holdfast.waiting where waiting.id = job_id for update;
+      else
+        -- Waits for a transaction that is replacing this job, because such a transaction has locked the job's key.
+        if seen.links ? 'unique' then
+          perform
+          from holdfast.unique_job u
+          where u.queue = seen.queue
+            and u.kind = seen.kind
+            and u.key = seen.links->'unique'->>'key'
+            and u.id = job_id
+          for update;
+        end if;
+        -- These locks exclude claims on the queue, and prevent this claim from ending.
+        perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), seen.queue::bit(32)::integer);
+        if seen.fence is not null then
+          perform from holdfast.claim where claim.fence = seen.fence for update;
+        end if;
+      end if;
+      -- The job may have changed before the locks were granted, so its state is read again.
+      return query
+      select *
+      from holdfast.job_find(array[job_id]) as now
+      where now.state = seen.state
+        and (now.entry, now.fence) is not distinct from (seen.entry, seen.fence);
+      if found then
+        return;
+      end if;
+    end loop;
+    raise exception 'The job % changed its state all the time', job_id using errcode = '40001';
+  end
+  $$;
+comment on function holdfast.job_lock_unended(bigint, boolean) is
+  'Locks a job that has not ended, so that its state does not change until the transaction ends. Returns the job like job_find, or nothing if '
+  'it has ended or does not exist. locks_running: also locks a running job. Otherwise returns nothing for it.';
+
+create or replace function holdfast.job_stop(job_id bigint, new_state text, reason json) returns bigint[]
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    stopped holdfast.job_stopped;
+    is_placed boolean := false;
+  begin
+    insert into holdfast.job_stopped
+      (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
+    select
+      f.id, f.queue, f.priority, f.kind, f.payload, new_state, reason, f.enqueued_at, f.failed, f.crashes, f.max_crashes, f.log, f.failures,
+      f.links, f.meta
+    from holdfast.job_find(array[job_id]) as f
+    returning * into stopped;
+    delete from holdfast.waiting where waiting.id = job_id;
+    if not found then
+      perform holdfast.job_remove(job_id);
+      is_placed := true;
+    end if;
+    return holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
+      'id', job_id, 'queue', stopped.queue, 'kind', stopped.kind, 'state', new_state, 'links', stopped.links, 'placed', is_placed
+    )));
+  end
+  $$;
+comment on function holdfast.job_stop(bigint, text, json) is
+  'Ends a waiting or ready job that job_lock_unended has locked: moves it to job_stopped with this state and error. Returns the numbers of '
+  'its follow-ups.';
+
 create or replace function holdfast.job_cancel(job_id bigint, reason text, out answer text, out follow_ups bigint[])
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     seen record;
-    linked jsonb;
   begin
-    for attempt in 1 .. 100 loop
-      select * into seen from holdfast.job_find(array[job_id]);
-      if not found or seen.state in ('done', 'cancelled', 'discarded', 'buried') then
-        return;
-      end if;
-      if seen.state = 'waiting' then
-        perform from holdfast.waiting where id = job_id for update;
-        select * into seen from holdfast.job_find(array[job_id]);
-        continue when seen.state is distinct from 'waiting';
-        delete from holdfast.waiting where id = job_id;
-      else
-        -- Waits for a transaction that is replacing this job, because such a transaction has locked the job's key.
-        if seen.links ? 'unique' then
-          perform
-          from holdfast.unique_job
-          where queue = seen.queue
-            and kind = seen.kind
-            and key = seen.links->'unique'->>'key'
-            and id = job_id
-          for update;
-        end if;
-        -- These locks exclude claims on the queue, and prevent this claim from ending. The job may have changed before the locks were granted, so
-        -- its state is read again.
-        perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), seen.queue::bit(32)::integer);
-        if seen.fence is not null then
-          perform from holdfast.claim where fence = seen.fence for update;
-        end if;
-        continue when not exists (
-          select from holdfast.job_find(array[job_id]) as now where (now.state, now.entry) = (seen.state, seen.entry)
-            and now.fence is not distinct from seen.fence
-        );
-        if seen.state = 'running' then
-          insert into holdfast.job_note as n (id, fence, cancelled) values (job_id, seen.fence, reason)
-          on conflict on constraint job_note_pkey do update
-          set cancelled = excluded.cancelled;
-          perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || seen.session);
-          answer := 'requested';
-          return;
-        end if;
-        perform holdfast.job_remove(job_id);
-      end if;
-      insert into holdfast.job_stopped
-        (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
-      values (
-        job_id, seen.queue, seen.priority, seen.kind, seen.payload, 'cancelled',
-        json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED'), seen.enqueued_at, seen.failed,
-        seen.crashes, seen.max_crashes, seen.log, seen.failures, seen.links, seen.meta
-      );
-      linked := jsonb_build_array(jsonb_build_object(
-        'id', job_id, 'queue', seen.queue, 'kind', seen.kind, 'state', 'cancelled', 'links', seen.links, 'placed', seen.state = 'ready'
-      ));
-      follow_ups := holdfast.job_release_links(linked);
-      answer := 'cancelled';
+    select state, session, fence into seen from holdfast.job_lock_unended(job_id, true);
+    if not found then
       return;
-    end loop;
-    raise exception 'The job % changed its state all the time', job_id using errcode = '40001';
+    end if;
+    if seen.state = 'running' then
+      insert into holdfast.job_note as n (id, fence, cancelled) values (job_id, seen.fence, reason)
+      on conflict on constraint job_note_pkey do update
+      set cancelled = excluded.cancelled;
+      perform pg_notify(holdfast.notification_channel(), 'jobs-cancel-requested ' || seen.session);
+      answer := 'requested';
+      return;
+    end if;
+    follow_ups := holdfast.job_stop(
+      job_id, 'cancelled', json_build_object('name', 'JobCancelledError', 'message', reason, 'code', 'JOB_CANCELLED')
+    );
+    answer := 'cancelled';
   end
   $$;
 comment on function holdfast.job_cancel(bigint, text) is
-  'Ends a waiting or ready job (cancelled), or requests that a running job stops (requested). Returns null if the job does not exist. '
-  'follow_ups are for job_run_follow_ups.';
+  'Ends a waiting or ready job (cancelled), or requests that a running job stops (requested). Returns null if the job has ended or does not '
+  'exist. follow_ups are for job_run_follow_ups.';
+
+create or replace function holdfast.job_update(
+  job_id bigint, expected_kind text, input json, new_meta json, new_priority smallint, delay_ms bigint, new_run_at timestamptz,
+  start_by_ms bigint, new_start_by timestamptz
+) returns text
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    seen record;
+    due_at constant timestamptz := coalesce(clock_timestamp() + make_interval(secs => delay_ms / 1000.0), new_run_at);
+    deadline constant timestamptz := coalesce(clock_timestamp() + make_interval(secs => start_by_ms / 1000.0), new_start_by);
+  begin
+    select queue, state, priority, kind, meta, failed, crashes, links into seen from holdfast.job_lock_unended(job_id, false);
+    if not found then
+      return null;
+    end if;
+    if seen.kind <> expected_kind then
+      return seen.kind;
+    end if;
+    if deadline is not null and (
+      seen.failed + seen.crashes > 0
+      or exists (select from holdfast.job_step s where s.job = job_id)
+    ) then
+      return null;
+    end if;
+    perform holdfast.job_replace(
+      job_id, input, case when new_meta is null then seen.meta else nullif(new_meta::text, '{}')::json end, coalesce(new_priority, seen.priority), due_at, deadline
+    );
+    perform holdfast.job_wake(seen.queue, 1);
+    perform holdfast.job_announce_waiting();
+    return seen.kind;
+  end
+  $$;
+comment on function holdfast.job_update(bigint, text, json, json, smallint, bigint, timestamptz, bigint, timestamptz) is
+  'Changes a waiting or ready job. Null keeps a value. Waits for a claim that is running on the job''s queue, and excludes other claims. '
+  'Returns the kind of the job. Changes nothing if it differs from expected_kind. Returns null if the job is running, has ended or does not '
+  'exist, and for a deadline also if the job has begun.';
 
 create or replace function holdfast.job_run_again(ids bigint[]) returns integer
   language plpgsql
@@ -2146,7 +2293,9 @@ create or replace function holdfast.job_run_again(ids bigint[]) returns integer
     ),
     waits as (
       insert into holdfast.waiting (id, queue, priority, kind, payload, enqueued_at, run_at, max_crashes, log, failures, links, meta)
-      select id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, links, meta from latest
+      select
+        id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, nullif(links - 'startBy', '{}'), meta
+      from latest
       returning id, coalesce(links ?| '{lane,after}', false) as is_linked
     )
     select array_agg(id order by id) filter (where not is_linked), bool_or(is_linked)
@@ -2162,7 +2311,7 @@ create or replace function holdfast.job_run_again(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.job_run_again(bigint[]) is
-  'Runs stopped jobs again, which the caller has locked. Links can still delay them. Returns the number of jobs that are ready now.';
+  'Runs stopped jobs again, which the caller has locked, without their deadlines. Links can still delay them. Returns the number of jobs that are ready now.';
 
 -- Maintenance.
 
@@ -2185,12 +2334,21 @@ create or replace function holdfast.job_next_due() returns integer
         )
         union all
         (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
+        union all
+        (
+          select start_by
+          from holdfast.job_deadline
+          where start_by < (select clock_timestamp() + interval '1 day')
+          order by start_by
+          limit 1
+        )
       ) as next (at)
       having count(*) > 0
     );
   end
   $$;
-comment on function holdfast.job_next_due() is 'Returns the time in ms until the next job or lane is due. Null if none is due within a day.';
+comment on function holdfast.job_next_due() is
+  'Returns the time in ms until the next job or lane is due, or the next deadline passes. Null if this is not within a day.';
 
 create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer, out taken_over bigint[])
   language plpgsql
@@ -2212,8 +2370,8 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
       select job_maintain.moved + t.moved, job_maintain.taken_over || t.ids into moved, taken_over from holdfast.job_take_over(dead) as t;
     end loop;
     with due as materialized (
-      -- Ignores the trace id in links, because a trace id cannot delay a job.
-      select id, coalesce(links - 'trace' <> '{}', false) as is_linked
+      -- Only these links can delay a job.
+      select id, coalesce(links ?| '{lane,after}', false) as is_linked
       from holdfast.waiting
       where stage = 'time'
         and run_at <= (select clock_timestamp())
@@ -2468,6 +2626,97 @@ comment on function holdfast.job_roll_partitions(integer) is
 -- The function runs with the owner's rights and drops data that is older than a given age, so read-only roles must not be able to call it.
 revoke execute on function holdfast.job_roll_partitions(integer) from public;
 
+-- Deadlines.
+
+create or replace function holdfast.job_enqueue_with_deadlines(
+  heads json, inputs json, is_alone boolean, patience text, metas json, out ids bigint[], out are_new boolean[]
+)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    resolved json;
+  begin
+    select json_agg(
+      case
+        when deadline.at is null then head
+        else (
+          head::jsonb - '{start_by,start_by_ms}'::text[]
+          || jsonb_build_object('links', coalesce(nullif(head::jsonb->'links', 'null'), '{}') || jsonb_build_object('startBy', deadline.at))
+        )::json
+      end
+      order by place
+    )
+    into resolved
+    from json_array_elements(heads) with ordinality as h (head, place)
+    cross join lateral (
+      select coalesce(
+        clock_timestamp() + make_interval(secs => (head->>'start_by_ms')::bigint / 1000.0), (head->>'start_by')::timestamptz
+      ) as at
+    ) as deadline;
+    select e.ids, e.are_new into ids, are_new from holdfast.job_enqueue(resolved, inputs, is_alone, patience, metas) as e;
+    insert into holdfast.job_deadline (id, start_by)
+    select job_enqueue_with_deadlines.ids[input], (head->'links'->>'startBy')::timestamptz
+    from json_array_elements(resolved) with ordinality as h (head, place)
+    -- A head of a unique job has exactly one input.
+    cross join lateral generate_series(
+      coalesce((head->>'after_input')::bigint + 1, place), coalesce((head->>'last_input')::bigint, place)
+    ) as input
+    where head->'links'->>'startBy' is not null
+      and coalesce(job_enqueue_with_deadlines.are_new[input], true);
+    perform holdfast.job_announce_waiting();
+  end
+  $$;
+comment on function holdfast.job_enqueue_with_deadlines(json, json, boolean, text, json) is
+  'Enqueues jobs, some of which have a deadline. See job_enqueue.';
+
+create or replace function holdfast.job_expire(max_count integer)
+  returns table (id bigint, kind text, queue bigint, start_by timestamptz)
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  -- A claim or a long transaction that has locked one of the jobs must not delay the other jobs.
+  set lock_timeout = '50ms'
+  as $$
+  declare
+    due record;
+    seen record;
+  begin
+    -- Returns, because another instance is running maintenance.
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0) then
+      return;
+    end if;
+    for due in
+      select d.id, d.start_by
+      from holdfast.job_deadline d
+      where d.start_by <= (select clock_timestamp())
+      order by d.start_by
+      limit max_count
+    loop
+      begin
+        select f.id, f.kind, f.queue, f.links into seen from holdfast.job_lock_unended(due.id, false) as f;
+        -- Keeps the row of a job that has received a later deadline in the meantime.
+        delete from holdfast.job_deadline d where d.id = due.id and d.start_by <= clock_timestamp();
+        if holdfast.job_is_late(seen.links) then
+          perform holdfast.job_stop(due.id, 'expired', json_build_object(
+            'name', 'JobExpiredError', 'message', format('No worker had a free slot before %s', seen.links->>'startBy'),
+            'code', 'JOB_EXPIRED'
+          ));
+          id := seen.id;
+          kind := seen.kind;
+          queue := seen.queue;
+          start_by := due.start_by;
+          return next;
+        end if;
+      exception
+        -- The next run tries again.
+        when lock_not_available then null;
+      end;
+    end loop;
+  end
+  $$;
+comment on function holdfast.job_expire(integer) is
+  'Ends up to max_count jobs that no worker has claimed before their deadline, and returns them. Their follow-ups have no owner.';
+
 -- Lanes and dependencies. Only one transaction at a time changes them, and it never waits for another transaction (see job_run_follow_ups).
 -- Therefore the transaction locks only the rows that it moves.
 
@@ -2476,7 +2725,7 @@ create or replace function holdfast.job_blocks_dependent(state text, if_failed t
   language sql immutable
   as $$
     select state operator(pg_catalog.=) any(array['ready', 'running', 'waiting'])
-      or state operator(pg_catalog.=) any(array['cancelled', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
+      or state operator(pg_catalog.=) any(array['cancelled', 'expired', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
   $$;
 comment on function holdfast.job_blocks_dependent(text, text) is
   'Whether a job in this state blocks a dependent with this ifFailed. A finished job blocks only if it failed and the dependent  '
@@ -2881,12 +3130,13 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
         pair.*,
         -- If a job is not found, it ended so long ago that its retention time has passed.
         coalesce(holdfast.job_blocks_dependent(found.state, pair.if_failed), false) as is_blocked,
-        coalesce(found.state in ('cancelled', 'buried') and pair.if_failed is null, false) as is_failed,
+        coalesce(found.state in ('cancelled', 'expired', 'buried') and pair.if_failed is null, false) as is_failed,
         case found.state
           when 'waiting' then found.id = any(waits)
           when 'ready' then found.queue = any(queues)
           when 'running' then found.fence = any(claims)
           when 'cancelled' then found.id = any(stopped)
+          when 'expired' then found.id = any(stopped)
           when 'buried' then found.id = any(stopped)
           else true
         end as is_sure
@@ -2907,7 +3157,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
           cross join lateral jsonb_array_elements_text(w.links->'after') with ordinality as needs (id, at)
           cross join lateral holdfast.job_find(array[needs.id::bigint]) as f
           where w.id = job
-            and f.state in ('cancelled', 'buried')
+            and f.state in ('cancelled', 'expired', 'buried')
           order by needs.at
           limit 1
         )
@@ -2975,7 +3225,7 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
   begin
     -- Skips dependents that are waiting for the failed job to be retried.
     with over as materialized (
-      select id, state, state in ('cancelled', 'buried') as is_failed
+      select id, state, state in ('cancelled', 'expired', 'buried') as is_failed
       from jsonb_to_recordset(ended) as e (id bigint, state text)
     ),
     reached_now as materialized (
@@ -3027,7 +3277,7 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
       from jsonb_to_recordset(ended) as e (id bigint, state text)
       join holdfast.dependency d on d.needs = e.id
       join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
-      where e.state not in ('cancelled', 'buried')
+      where e.state not in ('cancelled', 'expired', 'buried')
         or w.links->>'ifFailed' is distinct from 'wait'
     );
   end

@@ -4,6 +4,7 @@ import type { JobsContext } from './context.js'
 import { validated } from './define.js'
 import type { BatchJob } from './definition.js'
 import { failureOf, type Outcome, outcomeOf } from './outcomes.js'
+import { timeoutOf } from './policy.js'
 import type { Run } from './run.js'
 import { stopMs } from './stop-time.js'
 
@@ -185,10 +186,14 @@ function spanOf(runs: readonly Run[]): Spans['job process'] {
   return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
 }
 
-/** Starts a handler's time limit, if its definition has one. */
+/** Starts a handler's time limit, if there is one. The shortest limit applies to a batch, because it has one handler call. */
 function limitTime(runs: readonly Run[]): TimeLimit | undefined {
-  const { timeoutMs } = runs[0]!.job.definition
-  return timeoutMs === undefined ? undefined : new TimeLimit(runs, timeoutMs)
+  let shortest = timeoutOf(runs[0]!.job)
+  for (const { job } of runs) {
+    const limit = timeoutOf(job)
+    if (limit !== undefined && !(shortest! <= limit)) shortest = limit
+  }
+  return shortest === undefined ? undefined : new TimeLimit(runs, shortest)
 }
 
 /** Aborts the signals of attempts after a timeout. */

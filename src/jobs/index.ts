@@ -5,7 +5,6 @@ export {
   type ImplementedJobOptions,
   implement,
   type JobOptions,
-  type RetryOptions,
   type ThreadJobOptions,
 } from './define.js'
 export type {
@@ -30,6 +29,16 @@ export type {
 } from './definition.js'
 export type { ChildOptions, EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 export * from './errors.js'
+export {
+  type Applicable,
+  applicable,
+  batchesOf,
+  type JobFilter,
+  type JobList,
+  type ListJobsOptions,
+  type ManyVerb,
+  type QueueStatus,
+} from './found-jobs.js'
 export type { ImportOptions, ImportResult } from './import/import.js'
 export { type ImportSource, importSources, type SkipReason } from './import/source.js'
 export type { JobRef } from './job-ref.js'
@@ -38,9 +47,11 @@ export { Jobs, type ResultOptions, type RetryJobOptions, type SendOptions, type 
 export type { LaneOptions, LanePolicy } from './lanes.js'
 export { JobOutcome } from './outcome.js'
 export type { JobParent } from './parents.js'
+export type { BackoffFunction, JobRetryOptions, RetryOptions } from './policy.js'
 export type { Schema, Verdict } from './schema.js'
 export type { FailedAttempt, JobStatus } from './status.js'
 export { UniqueKeyBusyError, type UniqueOptions } from './unique.js'
+export type { JobChanges, JobInputChanges } from './update.js'
 export type { WaitsFor } from './waits-for.js'
 export type { Worker } from './worker.js'
 export type {

@@ -13,6 +13,7 @@ import { checkDefinition, validated } from './define.js'
 import type { JobDefinition } from './definition.js'
 import type { ChildOptions } from './enqueue-options.js'
 import {
+  checkDeadline,
   childRules,
   type EnqueueManyOptions,
   type EnqueueOptions,
@@ -283,7 +284,7 @@ export class Intake {
    */
   #headOf(definition: JobDefinition, asked: ParsedOptions, many: boolean, more?: Links) {
     checkDefinition(definition)
-    const { delay, runAt, priority = 0, unique } = asked
+    const { delay, runAt, startBy, priority = 0, unique } = asked
     if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected either delay or runAt, got both')
     // A job with a delay of 0 becomes ready immediately, without waiting for maintenance.
     const isLater = (delay ?? 0) > 0 || runAt !== undefined
@@ -291,6 +292,9 @@ export class Intake {
     let head = this.#plainHead(definition, priority)
     if (delay) head += `,"delay_ms":${Math.ceil(delay)}`
     if (runAt !== undefined) head += `,"run_at":"${runAt.toISOString()}"`
+    checkDeadline(startBy, delay, runAt)
+    if (typeof startBy === 'number') head += `,"start_by_ms":${Math.ceil(startBy)}`
+    else if (startBy) head += `,"start_by":"${startBy.toISOString()}"`
     const links = linksOf(definition, asked, more)
     const trace = this.#tracing.tracer?.traceparent()
     if (trace !== undefined) head += `,"links":${JSON.stringify({ ...links, trace })}`

@@ -113,7 +113,7 @@ left join holdfast.job_note n on n.id = w.id and n.fence = w.fence
 -- Stores handlers' progress and log lines.
 insert into holdfast.job_note as known (id, fence, progress, log)
 select n.id, n.fence, n.progress, case when json_array_length(n.lines) > 0 then array(select json_array_elements(n.lines)) end
-from json_to_recordset($1::text::json) as n (id bigint, fence bigint, progress real, lines json)
+from json_to_recordset($1::text::json) as n (id bigint, fence bigint, progress json, lines json)
 where exists (select from holdfast.claim where claim.fence = n.fence)
 on conflict on constraint job_note_pkey do update
 set progress = coalesce(excluded.progress, known.progress),
@@ -198,9 +198,17 @@ group by unserved.queue, unserved.kind, unserved.unserved
 
 -- name: maintain prepared
 -- Also returns the oldest code version that the schema works with, and the jobs that this call has taken over from dead workers.
+-- has_late: the deadlines of jobs have passed, and the statement expire ends these jobs.
 select
-  due_ms, moved, (select max(works_from) from holdfast.migration) as works_from, nullif(taken_over, '{}')::text as taken_over
+  due_ms, moved, (select max(works_from) from holdfast.migration) as works_from, nullif(taken_over, '{}')::text as taken_over,
+  exists (select from holdfast.job_deadline where start_by <= (select clock_timestamp())) as has_late
 from holdfast.job_maintain($1::integer)
+
+-- name: expire
+-- Ends jobs that no worker has claimed before their deadline. See job_expire.
+select expired.id, expired.kind, queue.name as queue, expired.start_by
+from holdfast.job_expire($1::integer) as expired
+left join holdfast.queue on queue.key = expired.queue
 
 -- name: crashed
 -- Returns which of the given jobs ($1) were buried because their workers died.
@@ -225,8 +233,9 @@ select holdfast.job_roll_partitions($1::integer)
 -- Finds a job.
 select
   f.id, f.kind, f.queue::text, (select name from holdfast.queue where key = f.queue) as queue_name, f.state, f.priority,
-  f.payload::text as payload, f.result::text as result, f.error::text as error, f.enqueued_at, f.run_at, f.claimed_at, f.ended_at, f.failed,
-  f.crashes, f.progress, array_to_json(f.log)::text as log, f.failures::text as failures,
+  f.payload::text as payload, f.result::text as result, f.error::text as error, f.enqueued_at, f.run_at,
+  case when f.state <> 'running' then (f.links->>'startBy')::timestamptz end as start_by, f.claimed_at, f.ended_at, f.failed,
+  f.crashes, f.progress::text as progress, array_to_json(f.log)::text as log, f.failures::text as failures,
   by.id as instance, by.name as instance_name, f.cancelled, f.meta::text as meta,
   (
     select json_agg(
@@ -322,6 +331,23 @@ left join lateral (
 select array_to_string(follow_ups, ',') as follow_ups
 from holdfast.job_cancel($1::bigint, $2)
 where answer is not null
+
+-- name: update
+-- Changes a job that is waiting or ready. See job_update.
+select holdfast.job_update(
+  $1::bigint, $2, $3::text::json, $4::text::json, $5::smallint, $6::bigint, $7::timestamptz, $8::bigint, $9::timestamptz
+) as kind
+
+-- name: watched
+-- Returns for each of these jobs ($1) a text that changes whenever a part of the job changes that the statement find returns.
+select f.id, md5(concat_ws(
+  '|', f.state, f.entry, f.fence, f.failed, f.crashes, f.cancelled, f.progress::text, f.run_at, f.priority, f.links::text, f.meta::text,
+  cardinality(f.log), f.log[cardinality(f.log)]::text,
+  -- Only the input of a waiting job can change without another entry.
+  case when f.state = 'waiting' then md5(f.payload::text) end,
+  (select string_agg(concat_ws(',', s.name, s.started_at, s.ended_at), ',' order by s.name) from holdfast.job_step s where s.job = f.id)
+)) as digest
+from holdfast.job_find($1::text::bigint[]) as f
 
 -- name: retry
 -- Runs a job again. See job_retry.

@@ -28,6 +28,14 @@ import type { ImplementedJob, JobDefinition } from './definition.js'
 import type { EnqueueManyOptions, EnqueueOptions } from './enqueue-options.js'
 import { clip, JobFailedError, PayloadTooLargeError, ResultTimeoutError, StepLimitError } from './errors.js'
 import type { FollowUps } from './follow-ups.js'
+import {
+  FoundJobs,
+  type JobFilter,
+  type JobList,
+  type ListJobsOptions,
+  type QueueStatus,
+  reasonOf,
+} from './found-jobs.js'
 import { type ImportOptions, type ImportResult, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
 import type { Intake } from './intake.js'
@@ -35,7 +43,9 @@ import type { JobRef } from './job-ref.js'
 import type { Maintenance } from './maintenance.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
 import type { JobStore } from './store.js'
+import { type JobChanges, type JobInputChanges, updateValues } from './update.js'
 import type { WaitsForRow } from './waits-for.js'
+import { JobWatches } from './watch.js'
 import { Worker } from './worker.js'
 import {
   type WorkflowBuilder,
@@ -122,6 +132,8 @@ export class Jobs {
   readonly #workers = new Set<Worker>()
   readonly #draining = new AbortController()
   readonly #calls = new Calls()
+  readonly #found: FoundJobs
+  readonly #watches: JobWatches
   readonly #onWorker: () => void
   #nextWorkerNumber = 0
 
@@ -134,6 +146,8 @@ export class Jobs {
     const { store, intake, maintenance, followUps } = this.#context
     this.#onWorker = options.onWorker
     this.#store = store
+    this.#found = new FoundJobs(options.database, options.schema, options.namespace)
+    this.#watches = new JobWatches(store)
     this.#intake = intake
     this.#maintenance = maintenance
     this.#followUps = followUps
@@ -312,7 +326,7 @@ export class Jobs {
   }
 
   /**
-   * Runs a cancelled, discarded or buried job again. The job keeps its recorded steps, unless `fromStart` is true. A
+   * Runs a cancelled, expired, discarded or buried job again, without a deadline. The job keeps its recorded steps, unless `fromStart` is true. A
    * waiting job becomes due immediately, and a sleep ends. Returns false if no such job exists, or if another job has the
    * same unique key.
    *
@@ -327,8 +341,108 @@ export class Jobs {
     return row!.is_retried
   }
 
+  /**
+   * Changes a job that is waiting or ready: its input, its earliest start, its deadline, its priority or its meta. A job with a new
+   * priority or time gets a new position in its queue. Returns false and changes nothing if the job is running, has ended or does
+   * not exist. A worker runs either the old job or the new one, never a mixture.
+   *
+   * @example
+   * await holdfast.jobs.update(job.id, { definition: sendEmail, input: { to: 'bob@example.com' }, delay: '1h' })
+   */
+  update<Input>(id: number, changes: JobInputChanges<Input>): Promise<boolean>
+  /** Changes when a job runs, without changing its input. */
+  update(id: number, changes: JobChanges): Promise<boolean>
+  /** @internal */
+  async update(id: number, changes: JobChanges): Promise<boolean> {
+    const values = await updateValues(checkId(id), changes)
+    const [row] = await this.#calls.write(() => this.#store.run<{ kind: string | null }>('update', values))
+    const expected = values[1]
+    if (row!.kind !== null && expected !== null && row!.kind !== expected) {
+      throw new UsageError(`Expected the definition of job ${id}, whose kind is "${row!.kind}", got "${expected}"`)
+    }
+    if (row!.kind !== null) this.#followUps.admit([id])
+    return row!.kind !== null
+  }
+
+  /**
+   * Lists jobs of this namespace, without their inputs. Running jobs come first, then buried jobs (newest first), ready jobs in
+   * claim order, waiting jobs by due time, and the other ended jobs (newest first). Filters other than the queue and the state have
+   * no index: a page scans a limited number of jobs, and can be empty although `next` is not null.
+   *
+   * @example
+   * for (let after: string | undefined; ; ) {
+   *   const { jobs, next } = await holdfast.jobs.list({ queue: 'mail', state: 'buried', search: 'since:1h', after })
+   *   for (const { id, failure } of jobs) console.log(id, failure)
+   *   if (next === null) break
+   *   after = next
+   * }
+   */
+  async list(options?: ListJobsOptions): Promise<JobList> {
+    this.#calls.throwIfClosed()
+    return this.#found.list(options)
+  }
+
+  /**
+   * Lists the queues of this namespace by name, with the number of jobs in each state, the number of workers, and the rates in the
+   * last minute. Numbers above 10,000 are reported as 10,001.
+   *
+   * @example
+   * for (const { name, ready, workers, rates } of await holdfast.jobs.queues()) console.log(name, ready, workers, rates.done)
+   */
+  async queues(): Promise<QueueStatus[]> {
+    this.#calls.throwIfClosed()
+    return this.#found.queues()
+  }
+
+  /**
+   * Cancels all jobs that a filter selects, in batches. See `cancel`. Without a state, these are all jobs that have not ended. Jobs
+   * that change during the call are left alone. If the call fails, the jobs of the finished batches stay cancelled. Returns the
+   * number of jobs that ended or received the request to stop.
+   *
+   * @example
+   * await holdfast.jobs.cancelMany({ kind: 'send-email', search: 'input.campaign:42' }, { reason: 'the campaign was withdrawn' })
+   */
+  async cancelMany(filter: JobFilter, options?: { reason?: string | undefined }): Promise<number> {
+    const reason = reasonOf(options)
+    return this.#calls.write(() => this.#found.change('cancel', filter, (ids) => this.cancelEach(ids, reason)))
+  }
+
+  /**
+   * Runs all jobs again that a filter selects, in batches. See `retry`. Without a state, these are the buried jobs and the jobs that
+   * wait for their next attempt. Skips jobs whose unique key another job has. Returns the number of jobs that can run.
+   *
+   * @example
+   * await holdfast.jobs.retryMany({ kind: 'send-email', state: 'buried', search: 'since:1h error:503' })
+   */
+  async retryMany(filter: JobFilter): Promise<number> {
+    return this.#calls.write(() => this.#found.change('retry', filter, (ids) => this.retryEach(ids)))
+  }
+
+  /**
+   * Returns the job's status, and then its status after each change, until the job has ended. Changes that follow each other within
+   * about 200 ms can be reported together. The last status is always reported. Ends immediately if the job does not exist. All
+   * watched jobs of an instance share one statement per poll.
+   *
+   * @example
+   * for await (const { state, progress } of holdfast.jobs.watch(job)) console.log(state, progress)
+   */
+  async *watch(job: JobRef | number, options?: { signal?: AbortSignal | undefined }): AsyncGenerator<JobStatus, void> {
+    const { signal: given } = readOptions('jobs.watch', options, { signal: abortSignal })
+    const id = checkId(typeof job === 'object' && job !== null ? job.id : job)
+    this.#calls.throwIfClosed()
+    const signal = given ? AbortSignal.any([this.#calls.closing, given]) : this.#calls.closing
+    for (let seen: string | undefined; ; ) {
+      const digest = await this.#watches.next(id, seen, signal)
+      const status = digest === null ? null : await this.find(id)
+      if (digest === null || status === null) return
+      yield status
+      if (hasEnded(status.state)) return
+      seen = digest
+    }
+  }
+
   /** @internal Runs these jobs again. See `retry`. Returns the IDs of the jobs that can run. */
-  async retryMany(ids: readonly number[]): Promise<number[]> {
+  async retryEach(ids: readonly number[]): Promise<number[]> {
     const [row] = await this.#calls.write(() => this.#store.write<{ ids: string[] }>('retry_many', [arrayLiteral(ids)]))
     const retried = row!.ids.map(Number)
     if (retried.length > 0) this.#followUps.admit(retried)
@@ -336,7 +450,7 @@ export class Jobs {
   }
 
   /** @internal Cancels these jobs. See `cancel`. Returns the IDs of the jobs that ended or received the request to stop. */
-  async cancelMany(ids: readonly number[], reason: string): Promise<number[]> {
+  async cancelEach(ids: readonly number[], reason: string): Promise<number[]> {
     const [row] = await this.#calls.write(() =>
       this.#store.run<ChangedRow>('cancel_many', [arrayLiteral(ids), clip(reason)]),
     )
@@ -345,7 +459,7 @@ export class Jobs {
   }
 
   /** @internal Discards those of these jobs that are buried. Returns their IDs. */
-  async discardMany(ids: readonly number[]): Promise<number[]> {
+  async discardEach(ids: readonly number[]): Promise<number[]> {
     const [row] = await this.#calls.write(() => this.#store.write<ChangedRow>('discard_many', [arrayLiteral(ids)]))
     this.#followUps.add(row!.follow_ups)
     return row!.ids.map(Number)

@@ -1,4 +1,5 @@
 import type { LanePolicy } from './lanes.js'
+import type { OwnOptions } from './policy.js'
 
 /**
  * A job's links to other jobs. Most jobs have no links. Each kind of link has a property in this interface, a step in
@@ -18,6 +19,10 @@ export interface Links {
   readonly workflow?: number | undefined
   /** Tracing span that enqueued the job, as a W3C traceparent. This link never delays the job. */
   readonly trace?: string | undefined
+  /** Time until which a worker must claim the job, as a timestamp. A job that has been claimed has no deadline. */
+  readonly startBy?: string | undefined
+  /** Options that replace those of the definition. They never delay the job. */
+  readonly own?: OwnOptions | undefined
   /** Unique key that the job holds, and the time when the key becomes free. */
   readonly unique?: { readonly key: string; readonly until: string } | undefined
 }

@@ -8,6 +8,8 @@ interface MaintenanceRow {
   readonly works_from: number
   /** Array literal with the ids of jobs that may have been buried because their workers died. */
   readonly taken_over: string | null
+  /** Whether the deadlines of jobs have passed. */
+  readonly has_late: boolean
 }
 
 interface MaintenanceOptions {
@@ -15,6 +17,13 @@ interface MaintenanceOptions {
   readonly retainDays: number
   readonly schema: string
   readonly events: Events
+}
+
+interface ExpiredRow {
+  readonly id: string
+  readonly kind: string
+  readonly queue: string | null
+  readonly start_by: Date
 }
 
 interface CrashedRow {
@@ -32,6 +41,8 @@ const busyMs = 450
  */
 const busyForMs = 5_000
 const maxMoved = 500
+/** Maximum number of jobs that one statement expires, because it excludes claims on the jobs' queues. */
+const maxExpired = 100
 /** Delay of the next maintenance run if the current run may have missed work. */
 const leftMs = 20
 /** Maximum delay of the timer, because Node.js timers are limited to 24 days. Maintenance usually runs much earlier. */
@@ -175,6 +186,7 @@ export class Maintenance {
       }
       if ((row!.moved ?? 0) >= maxMoved) dueMs = 0
       if (row!.taken_over !== null) await this.#reportCrashed(row!.taken_over)
+      if (row!.has_late) await this.#expire()
       if (this.#mustRoll) await this.#rollPartitions()
     } catch {
       this.#failures++
@@ -200,6 +212,14 @@ export class Maintenance {
     if (!emit) return
     for (const { id, kind, queue, crashes } of await this.#store.run<CrashedRow>('crashed', [ids]))
       emit({ id: Number(id), kind, queue: queue ?? '', crashes })
+  }
+
+  /** Ends jobs whose deadline has passed. The next maintenance run, which follows immediately, runs their follow-ups. */
+  async #expire(): Promise<void> {
+    const expired = await this.#store.run<ExpiredRow>('expire', [maxExpired])
+    const emit = this.#events.emitter('job.expired')
+    for (const { id, kind, queue, start_by: startBy } of expired)
+      emit?.({ id: Number(id), kind, queue: queue ?? '', startBy })
   }
 
   async #rollPartitions(): Promise<void> {

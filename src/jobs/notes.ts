@@ -1,9 +1,9 @@
-import type { LogBuffer } from '../base/index.js'
+import type { JobProgress, LogBuffer } from '../base/index.js'
 import type { JobStore } from './store.js'
 
 /** Marks an attempt whose progress or log lines have not been written to the database yet. */
 export interface Notes {
-  progress: number | undefined
+  progress: JobProgress | undefined
 }
 
 interface NotedAttempt {

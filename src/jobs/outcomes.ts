@@ -1,4 +1,4 @@
-import { backoffMs, DrainingError, isInstance, messageOf } from '../base/index.js'
+import { DrainingError, isInstance, messageOf } from '../base/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { Ending } from './endings.js'
 import {
@@ -14,6 +14,7 @@ import {
 } from './errors.js'
 import { JobOutcome } from './outcome.js'
 import { writePayload } from './payload.js'
+import { maxAttemptsOf, pauseAfter } from './policy.js'
 import type { Run } from './run.js'
 
 /** Errors that another attempt would throw again. */
@@ -95,11 +96,11 @@ export function failureOf(run: Run, error: unknown): Outcome {
     const { step, leftMs } = stopReason
     return { event: 'job.ended', commits: false, state: 'suspended', step, leftMs }
   }
-  const { definition, failed } = job
+  const { failed } = job
   const wouldFailAgain = finalErrors.some((type) => isInstance(error, type))
-  const isFinal = wouldFailAgain || failed + 1 >= definition.attempts
+  const isFinal = wouldFailAgain || failed + 1 >= maxAttemptsOf(job)
   const state = isFinal ? 'buried' : 'retried'
-  const delayMs = isFinal ? 0 : backoffMs(failed, definition.backoffMs, definition.maxBackoffMs)
+  const delayMs = isFinal ? 0 : Math.ceil(pauseAfter(job, failed, error))
   const ending = { ...endingOf(job, state, toRecordedError(error)), delayMs, failed: true }
   return { event: 'job.failed', commits: false, state, ending, error }
 }

@@ -1,4 +1,4 @@
-import { type Events, formatDuration, type JobMeta, LogBuffer, type TracerSlot } from '../base/index.js'
+import { type Events, formatDuration, type JobMeta, type JobProgress, LogBuffer, type TracerSlot } from '../base/index.js'
 import { Attempt, type TransactionContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { JobContext, JobDefinition } from './definition.js'
@@ -7,6 +7,8 @@ import { JobLostError, JobTimeoutError } from './errors.js'
 import type { Intake } from './intake.js'
 import type { Notes, NoteTaker } from './notes.js'
 import { type JobParent, parentsOf } from './parents.js'
+import { timeoutOf } from './policy.js'
+import { readProgress } from './progress.js'
 import { Steps } from './steps.js'
 import type { JobStore } from './store.js'
 import type { JobThread } from './thread-pool.js'
@@ -100,10 +102,9 @@ export class Run extends Attempt implements JobContext {
 
   readonly parents = (): Promise<JobParent[]> => parentsOf(this.#context.store, this.job.links?.after ?? [])
 
-  readonly progress = (value: number): void => {
-    // Ignores numbers that do not fit into the column's four bytes, and values of other types.
-    if (this.isOver || typeof value !== 'number' || !Number.isFinite(Math.fround(value))) return
-    this.#note().progress = value
+  readonly progress = (value: JobProgress): void => {
+    const progress = this.isOver ? undefined : readProgress(value)
+    if (progress !== undefined) this.#note().progress = progress
   }
 
   readonly log = (text: string, data?: unknown): void => {
@@ -114,7 +115,7 @@ export class Run extends Attempt implements JobContext {
   }
 
   timeOut(): void {
-    this.stop(new JobTimeoutError(this.id, formatDuration(this.job.definition.timeoutMs!)))
+    this.stop(new JobTimeoutError(this.id, formatDuration(timeoutOf(this.job)!)))
   }
 
   lossError(cause?: Error): JobLostError {

@@ -53,7 +53,8 @@ comment on column holdfast.job.max_crashes is 'Number of crashes after which the
 comment on column holdfast.job.log is 'Last 100 lines that the handler had logged before this entry: at, attempt, number, text and data.';
 comment on column holdfast.job.failures is 'Last 20 attempts that failed or crashed: error, time and instance.';
 comment on column holdfast.job.links is
-  'Links to other jobs, trace id and unique key. Null for most jobs. The value moves with the job from table to table.';
+  'Links to other jobs, trace id, unique key, deadline and options of this job only. Null for most jobs. The value moves with the job from '
+  'table to table.';
 comment on column holdfast.job.meta is
   'JSON object that the caller stored with the job, such as tags or a request id. Null if it is empty. The value moves with the job.';
 create index job_order on holdfast.job (queue, priority, era, xid, entry);
@@ -114,6 +115,17 @@ comment on table holdfast.job_removed is 'Ready entries that will never be claim
 comment on column holdfast.job_removed.entry is 'Number of the entry in job.';
 create index job_removed_queue on holdfast.job_removed (queue);
 
+create table holdfast.job_deadline (
+  id bigint primary key,
+  start_by timestamptz not null
+);
+comment on table holdfast.job_deadline is
+  'Jobs with a deadline that no worker has claimed yet. A claim of the job deletes the row. When start_by has passed, maintenance moves the '
+  'job to job_stopped with the state expired.';
+comment on column holdfast.job_deadline.id is 'ID of the job.';
+comment on column holdfast.job_deadline.start_by is 'Time after which no worker claims the job. links.startBy of the job has the same value.';
+create index job_deadline_start_by on holdfast.job_deadline (start_by);
+
 create table holdfast.waiting (
   id bigint primary key,
   queue bigint not null,
@@ -168,18 +180,18 @@ create table holdfast.job_stopped (
   failed integer not null,
   crashes smallint not null,
   max_crashes smallint not null,
-  progress real,
+  progress json,
   log json[],
   failures jsonb,
   links jsonb,
   meta json
 ) partition by range (ended_at);
 comment on table holdfast.job_stopped is
-  'Jobs that ended without success: cancelled, discarded or buried. Partitioned by the day (UTC) on which they ended. Expired partitions '
+  'Jobs that ended without success: cancelled, expired, discarded or buried. Partitioned by the day (UTC) on which they ended. Expired partitions '
   'are dropped. Columns without a comment: see job. The view job_history shows these jobs and those that are done.';
 comment on column holdfast.job_stopped.state is
-  'cancelled: a caller or an operator cancelled the job. discarded: the handler discarded it. buried: the job failed permanently, and '
-  'redrive brings it back.';
+  'cancelled: a caller or an operator cancelled the job. expired: no worker claimed the job before its deadline. discarded: the handler '
+  'discarded it. buried: the job failed permanently, and redrive brings it back.';
 comment on column holdfast.job_stopped.progress is 'Last progress that the handler reported.';
 comment on column holdfast.job_stopped.error is 'Error that ended the job: name, message and code.';
 comment on column holdfast.job_stopped.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
@@ -243,7 +255,7 @@ create table holdfast.job_note (
   noted_at timestamptz not null default clock_timestamp(),
   started boolean not null default false,
   cancelled text,
-  progress real,
+  progress json,
   log json[],
   primary key (id, fence)
 );
@@ -253,7 +265,7 @@ comment on column holdfast.job_note.started is
   'Set before a suspect runs. A suspect is a job that may have killed a worker. A further crash is counted for the job only if this column '
   'is set.';
 comment on column holdfast.job_note.cancelled is 'Reason for the cancellation. Null if the job was not cancelled.';
-comment on column holdfast.job_note.progress is 'Progress that the handler reported.';
+comment on column holdfast.job_note.progress is 'Progress that the handler reported: a number or an object.';
 comment on column holdfast.job_note.log is 'Last 100 lines that the handler logged during this attempt.';
 
 create table holdfast.worker (

@@ -1,4 +1,4 @@
-import type { JobMeta, LogLine } from '../base/index.js'
+import type { JobMeta, JobProgress, JobState, LogLine } from '../base/index.js'
 import type { RecordedError } from './errors.js'
 import type { JobStep } from './job-step.js'
 import { noMeta } from './meta.js'
@@ -27,7 +27,7 @@ export interface JobStatus {
   /** Name of the queue. */
   readonly queue: string
   /** The job's state. */
-  readonly state: 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'discarded' | 'buried'
+  readonly state: JobState
   /** Reason why the job is not running yet. Undefined if the job is running or has ended. */
   readonly waitsFor: WaitsFor | undefined
   /** The job's input, as any JSON value. */
@@ -40,6 +40,8 @@ export interface JobStatus {
   readonly enqueuedAt: Date
   /** Earliest time when a waiting job may run. */
   readonly runAt: Date | undefined
+  /** Time until which a worker must claim the job. Undefined if there is no deadline, or if a worker has claimed the job. */
+  readonly startBy: Date | undefined
   /** Time when the running attempt was claimed. */
   readonly claimedAt: Date | undefined
   /** Time when the job ended. */
@@ -54,12 +56,8 @@ export interface JobStatus {
   readonly crashes: number
   /** The last 20 attempts that failed or crashed. */
   readonly failures: readonly FailedAttempt[]
-  /**
-   * Last progress that the handler reported.
-   *
-   * @fraction
-   */
-  readonly progress: number | undefined
+  /** Last progress that the handler reported: a number or an object. */
+  readonly progress: JobProgress | undefined
   /** The last 100 lines that the handler logged, in all attempts. */
   readonly log: readonly LogLine[]
   /** Steps that the handler has recorded, and waits that have begun, in the order of their start. */
@@ -84,11 +82,12 @@ export interface StatusRow {
   readonly error: string | null
   readonly enqueued_at: Date
   readonly run_at: Date | null
+  readonly start_by: Date | null
   readonly claimed_at: Date | null
   readonly ended_at: Date | null
   readonly failed: number
   readonly crashes: number
-  readonly progress: number | null
+  readonly progress: string | null
   readonly log: string | null
   readonly failures: string | null
   readonly instance: string | null
@@ -111,6 +110,7 @@ export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatu
     priority: row.priority,
     enqueuedAt: row.enqueued_at,
     runAt: row.run_at ?? undefined,
+    startBy: row.start_by ?? undefined,
     claimedAt: row.claimed_at ?? undefined,
     endedAt: row.ended_at ?? undefined,
     instance: row.instance ?? undefined,
@@ -118,7 +118,7 @@ export function statusOf(row: StatusRow, why: WaitsForRow | undefined): JobStatu
     failed: row.failed,
     crashes: row.crashes,
     failures: row.failures === null ? [] : JSON.parse(row.failures),
-    progress: row.progress ?? undefined,
+    progress: row.progress === null ? undefined : JSON.parse(row.progress),
     log: row.log === null ? [] : JSON.parse(row.log),
     steps,
     result: row.result === null ? undefined : JSON.parse(row.result),

@@ -4,6 +4,7 @@ import { describe, isInstance, memberOf, textOf, toRecordedError } from '../base
 import type { JobContext, ThreadJob } from './definition.js'
 import { NonRetryableError, NotInThreadError } from './errors.js'
 import { JobOutcome } from './outcome.js'
+import { readProgress } from './progress.js'
 import {
   type CopiedAttempt,
   type RunMessage,
@@ -73,7 +74,8 @@ class ThreadAttempt implements ThreadJob {
 
   // The following members must work without `this`, because handlers destructure their context.
   readonly progress: JobContext['progress'] = (value) => {
-    if (!this.isOver && typeof value === 'number') send({ type: 'progress', value })
+    const progress = this.isOver ? undefined : readProgress(value)
+    if (progress !== undefined) send({ type: 'progress', value: progress })
   }
 
   readonly log: JobContext['log'] = (...line) => {

@@ -3,6 +3,7 @@ import { errorLine, memberOf, messageOf, whenAborted } from '../base/index.js'
 import type { ImplementedJob, ThreadJob, Threads } from './definition.js'
 import { NonRetryableError, ThreadEndedError, ThreadModuleError } from './errors.js'
 import { JobOutcome } from './outcome.js'
+import { type TimedJob, timeoutOf } from './policy.js'
 import { stopMs } from './stop-time.js'
 import {
   type AttemptEndMessage,
@@ -15,7 +16,7 @@ import {
 
 /** An attempt that runs in a thread. */
 export interface ThreadedAttempt extends ThreadJob {
-  readonly job: { readonly definition: { readonly timeoutMs: number | undefined } }
+  readonly job: TimedJob
   readonly stopReason: Parameters<typeof stopMessage>[0] | undefined
   /** The attempt's thread. Undefined until the attempt has received a thread. */
   readonly thread: JobThread | undefined
@@ -254,5 +255,5 @@ export class JobThread {
 }
 
 function copyOf({ id, kind, attempt, meta, fence, job }: ThreadedAttempt): CopiedAttempt {
-  return { id, kind, attempt, meta, fence, timeoutMs: job.definition.timeoutMs }
+  return { id, kind, attempt, meta, fence, timeoutMs: timeoutOf(job) }
 }

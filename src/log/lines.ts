@@ -91,6 +91,11 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
     topic: `job ${nameText(kind)} was buried`,
     text: `job ${nameText(kind)} ${id} was buried: ${crashes === 1 ? 'its worker' : `${crashes} of its workers`} died while running it`,
   }),
+  'job.expired': ({ id, kind, startBy }) => ({
+    level: 'warn',
+    topic: `job ${nameText(kind)} expired`,
+    text: `job ${nameText(kind)} ${id} expired: no worker had a free slot before ${startBy.toISOString()}`,
+  }),
   'job.unserved': ({ kind, queue, unserved, jobs, forMs }) => {
     const waiting = jobs === 1 ? '1 job is waiting' : `${jobs} jobs are waiting`
     const who = unserved === 'queue' ? 'no worker serves' : 'no worker has a definition for'

@@ -1,3 +1,4 @@
+import type { JobProgress } from '../base/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { NamedKey } from './names.js'
 import { type RawRow, readDocument, readRow } from './rows.js'
@@ -153,12 +154,8 @@ export interface InstanceWork {
     readonly queue: string | null
     /** Namespace of the queue. Null if the name of the queue is not registered. */
     readonly namespace: string | null
-    /**
-     * Last progress that the handler reported.
-     *
-     * @fraction
-     */
-    readonly progress: number | null
+    /** Last progress that the handler reported: a number or an object. */
+    readonly progress: JobProgress | null
     /** Reason for the request to stop the job. Null if there is no such request. */
     readonly cancelled: string | null
     /** Time of the claim. */

@@ -1,8 +1,11 @@
-import { UsageError } from '../base/index.js'
+import { type JobState, UsageError } from '../base/index.js'
 import type { JobSearch, SearchTime } from '../search/index.js'
 
 /** Sources of a search, in the order of their jobs. See `found_job` in `parts.sql`. */
 const sources = ['id', 'running', 'failed', 'ready', 'skipped', 'waiting', 'stopped', 'done'] as const
+
+/** States of the source `stopped`. */
+export const stoppedStates = ['cancelled', 'expired', 'discarded'] as const satisfies readonly JobState[]
 
 /** The place after which each source continues. An empty place is the start. A source that is complete has no place. */
 export type Places = Readonly<Record<string, readonly number[]>>
@@ -27,7 +30,7 @@ export function placesOf({ ids, words, states }: JobSearch): Places {
     ready: states.includes('ready'),
     skipped: states.includes('ready'),
     waiting: states.includes('waiting'),
-    stopped: states.includes('cancelled') || states.includes('discarded'),
+    stopped: stoppedStates.some((state) => states.includes(state)),
     done: states.includes('done'),
   }
   const read = ids.length > 0 ? (['id'] as const) : sources.filter((source) => isRead[source])

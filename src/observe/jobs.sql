@@ -118,8 +118,9 @@ select json_build_object(
         select
           count(*) filter (where state = 'buried') as buried,
           count(*) filter (where state = 'cancelled') as cancelled,
+          count(*) filter (where state = 'expired') as expired,
           count(*) filter (where state = 'discarded') as discarded
-        from unnest(array['buried', 'cancelled', 'discarded']) as wanted
+        from unnest(array['buried', 'cancelled', 'expired', 'discarded']) as wanted
         cross join lateral (
           select state
           from holdfast.job_stopped
@@ -386,6 +387,7 @@ select json_build_object(
         found.links -> 'workflow' as workflow,
         extract(epoch from enqueued_at) * 1000 as "enqueuedAt",
         extract(epoch from run_at) * 1000 as "runAt",
+        extract(epoch from case when found.state <> 'running' then (found.links ->> 'startBy')::timestamptz end) * 1000 as "startBy",
         extract(epoch from claimed_at) * 1000 as "claimedAt",
         extract(epoch from ended_at) * 1000 as "endedAt",
         octet_length(payload::text) as "inputBytes",

@@ -1,8 +1,23 @@
-import { type JobMeta, type JobState, jobStates, type LogLine, type RecordedError } from '../base/index.js'
+import {
+  type JobMeta,
+  type JobProgress,
+  type JobState,
+  jobStates,
+  type LogLine,
+  type RecordedError,
+} from '../base/index.js'
 import { arrayLiteral, loadStatements, type Reader, type Statement } from '../postgres/index.js'
 import type { JobSearch, JobWait } from '../search/index.js'
 import { inputPatterns, maxIndexed } from './input-index.js'
-import { nextPlaces, placesOf, readCursor, type SourceState, timeParameter, writeCursor } from './job-cursor.js'
+import {
+  nextPlaces,
+  placesOf,
+  readCursor,
+  type SourceState,
+  stoppedStates,
+  timeParameter,
+  writeCursor,
+} from './job-cursor.js'
 import { type RawRow, readDocument, readRow } from './rows.js'
 
 export { type JobState, jobStates } from '../base/index.js'
@@ -66,6 +81,8 @@ export interface ObservedQueue extends QueueName {
   readonly buried: number
   /** Number of cancelled jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly cancelled: number
+  /** Number of expired jobs, exact up to 10,000. 10,001 means that there are more. */
+  readonly expired: number
   /** Number of discarded jobs, exact up to 10,000. 10,001 means that there are more. */
   readonly discarded: number
 }
@@ -74,7 +91,7 @@ export interface ObservedQueue extends QueueName {
 export type QueueRates = Readonly<Record<RateKind, number>>
 
 /** Rates of an idle queue. */
-export const noRates = { enqueued: 0, done: 0, retried: 0, buried: 0, cancelled: 0, discarded: 0 }
+export const noRates = { enqueued: 0, done: 0, retried: 0, buried: 0, cancelled: 0, expired: 0, discarded: 0 }
 export type RateKind = keyof typeof noRates
 
 /** A job, without its input and its result. */
@@ -109,12 +126,8 @@ export interface ObservedJob {
   readonly failed: number
   /** Number of workers that died while running the job. */
   readonly crashes: number
-  /**
-   * Last progress that the handler reported.
-   *
-   * @fraction
-   */
-  readonly progress: number | null
+  /** Last progress that the handler reported: a number or an object. */
+  readonly progress: JobProgress | null
   /** Instance that is running the job, or ran it last. Null if the instance is no longer known. */
   readonly instance: string | null
   /** Name of the instance. Null if the instance is no longer known. */
@@ -208,6 +221,8 @@ export interface JobDetails
   readonly maxCrashes: number
   /** Fencing token of the last claim. */
   readonly fence: number | null
+  /** Time until which a worker must claim the job. Null if there is no deadline. */
+  readonly startBy: Date | null
   readonly uniqueKey: string | null
   /** Tracing span that enqueued the job, as a W3C traceparent. Null if no tracer was set. */
   readonly traceparent: string | null
@@ -344,7 +359,7 @@ export class JobsObserver {
       some(lanes),
       ids.length > 0 ? arrayLiteral(ids) : null,
       JSON.stringify(places),
-      states.filter((state) => state === 'cancelled' || state === 'discarded'),
+      stoppedStates.filter((state) => states.includes(state)),
       some(waits),
       limit,
       isFiltered ? maxScanned : 0,
@@ -453,7 +468,7 @@ function readDetails(
   steps: RawRow<ObservedStep>[],
 ): JobDetails {
   return {
-    ...readRow<JobRow>(row, ...dates, 'pausedAt'),
+    ...readRow<JobRow>(row, ...dates, 'pausedAt', 'startBy'),
     // A value that is too large becomes `undefined`, because `null` is a valid value.
     input: row.inputBytes > maxBytes ? undefined : row.input,
     result: row.resultBytes === null || row.resultBytes > maxBytes ? undefined : row.result,

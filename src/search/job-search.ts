@@ -23,6 +23,7 @@ const statesByWord = {
   failed: { state: 'buried' },
   done: { state: 'done' },
   cancelled: { state: 'cancelled' },
+  expired: { state: 'expired' },
   discarded: { state: 'discarded' },
 } as const satisfies Readonly<Record<string, { readonly state: JobState; readonly waits?: JobWait }>>
 

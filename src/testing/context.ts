@@ -10,6 +10,7 @@ type Name =
   | 'unfinished'
   | 'maintain'
   | 'pass_time'
+  | 'expire'
   | 'are_due'
   | 'stop_claims'
   | 'remove'
@@ -43,6 +44,14 @@ export class TestingContext {
     const { namespace, jobs } = this.#holdfast
     const rows = await this.run<{ key: string }>('queues', [namespace, arrayLiteral(jobs.usedQueues)])
     return arrayLiteral(rows.map(({ key }) => key))
+  }
+
+  /** Ends jobs whose deadline has passed. At a higher isolation level, the statement would read old states of jobs. */
+  async expire(): Promise<void> {
+    await this.database.transaction(async (tx) => {
+      await tx.query('set transaction isolation level read committed')
+      await tx.query(this.sql.expire.text)
+    })
   }
 
   /** Makes due jobs ready. Returns true if maintenance ran and moved no job. */

@@ -47,7 +47,7 @@ async function describeJob(holdfast: Holdfast, id: number, job: JobStatus | null
   const failed = last ? `; attempt ${last.attempt} failed: ${last.message}` : ''
   if (state === 'running') {
     const by = instance === holdfast.id ? 'this instance' : `instance ${instance ?? '(unknown)'}`
-    const reached = progress === undefined ? '' : `, with progress ${progress}`
+    const reached = progress === undefined ? '' : `, with progress ${JSON.stringify(progress)}`
     return `${called} has been running on ${by} since ${claimedAt!.toISOString()}${reached}${failed}`
   }
   if (state === 'waiting') {

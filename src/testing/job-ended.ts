@@ -10,7 +10,7 @@ export interface JobEndedOptions {
 const rules = { within: duration() }
 
 /**
- * Waits until a job has ended in any process, and returns the job's status: done, cancelled, discarded or buried. If
+ * Waits until a job has ended in any process, and returns the job's status: done, cancelled, expired, discarded or buried. If
  * the job does not end in time, throws a `TestTimeoutError` that shows the job's state and the reason why the job is
  * waiting.
  *

@@ -58,7 +58,7 @@ select id::text as id
 from (
   select id
   from holdfast.job_find(array(select json_object_keys($3::text::json)::bigint)) as f
-  where f.state in ('done', 'cancelled', 'discarded', 'buried')
+  where f.state in ('done', 'cancelled', 'expired', 'discarded', 'buried')
   union
   select id
   from holdfast.job_find(
@@ -68,7 +68,7 @@ from (
       select id from holdfast.job_stopped where id > $4::bigint and queue = any($1::text::bigint[]) and kind = any($2::text[])
     )
   ) as f
-  where f.state in ('done', 'cancelled', 'discarded', 'buried')
+  where f.state in ('done', 'cancelled', 'expired', 'discarded', 'buried')
   union
   select id
   from holdfast.waiting
@@ -114,8 +114,8 @@ select moved
 from holdfast.job_maintain(1000)
 
 -- name: pass_time
--- Moves the start times of waiting jobs, the ends of their sleeps and waits, and the ends of their unique windows $2 ms earlier, for the
--- given queues ($1). Returns the number of due jobs.
+-- Moves the start times of waiting jobs, the deadlines, the ends of their sleeps and waits, and the ends of their unique windows $2 ms earlier, for the
+-- given queues ($1). Returns the number of due jobs, and of jobs whose deadline has passed.
 with windows as (
   update holdfast.unique_job
   set expires_at = expires_at - make_interval(secs => $2::float8 / 1000)
@@ -124,15 +124,13 @@ with windows as (
 ),
 nearer as (
   update holdfast.waiting
-  set run_at = run_at - make_interval(secs => $2::float8 / 1000),
-      links = case
-        when links ? 'runAt' then jsonb_set(
-          links, '{runAt}', to_jsonb((links->>'runAt')::timestamptz - make_interval(secs => $2::float8 / 1000))
-        )
-        else links
-      end
+  set run_at = case when stage = 'lane' then run_at else run_at - make_interval(secs => $2::float8 / 1000) end,
+      links = links || (
+        select coalesce(jsonb_object_agg(key, value::timestamptz - make_interval(secs => $2::float8 / 1000)), '{}')
+        from jsonb_each_text(links)
+        where key in ('runAt', 'startBy')
+      )
   where queue = any($1::text::bigint[])
-    and stage <> 'lane'
   returning id, stage, run_at
 ),
 sleeps as (
@@ -142,16 +140,38 @@ sleeps as (
   where job_step.job = nearer.id
     and job_step.ended_at is null
 ),
+-- The entries of ready jobs contain their deadlines, too.
+deadlines as (
+  update holdfast.job_deadline
+  set start_by = start_by - make_interval(secs => $2::float8 / 1000)
+  where id in (
+    select id from nearer
+    union all
+    select id from holdfast.job where queue = any($1::text::bigint[])
+  )
+  returning id, start_by
+),
+entries as (
+  update holdfast.job
+  set links = jsonb_set(links, '{startBy}', to_jsonb(deadlines.start_by))
+  from deadlines
+  where job.id = deadlines.id
+    and links ? 'startBy'
+),
 lanes as (
   update holdfast.lane
   set free_at = free_at - make_interval(secs => $2::float8 / 1000),
       due_at = due_at - make_interval(secs => $2::float8 / 1000)
   where queue = any($1::text::bigint[])
 )
-select count(*)::integer as due
-from nearer
-where stage = 'time'
-  and run_at <= clock_timestamp()
+select
+  (select count(*)::integer from nearer where stage = 'time' and run_at <= clock_timestamp()) as due,
+  (select count(*)::integer from deadlines where start_by <= clock_timestamp()) as late
+
+-- name: expire
+-- Ends jobs whose deadline has passed. See job_expire.
+select count(*)::integer as expired
+from holdfast.job_expire(1000)
 
 -- name: are_due
 -- Returns whether any job in the given queues is due but still waiting.
@@ -159,6 +179,12 @@ select exists (
   select from holdfast.waiting where queue = any($1::text::bigint[]) and stage = 'time' and run_at <= clock_timestamp()
   union all
   select from holdfast.lane where queue = any($1::text::bigint[]) and due_at <= clock_timestamp()
+  union all
+  select
+  from holdfast.job_deadline
+  cross join lateral holdfast.job_find(array[job_deadline.id]) as f
+  where job_deadline.start_by <= clock_timestamp()
+    and f.queue = any($1::text::bigint[])
 ) as are_due
 
 -- name: stop_claims
@@ -191,6 +217,9 @@ waiting as (
 ),
 stopped as (
   delete from holdfast.job_stopped where queue = any($1::text::bigint[]) returning id
+),
+deadlines as (
+  delete from holdfast.job_deadline where id in (select id from entries union select id from waiting)
 ),
 steps as (
   delete from holdfast.job_step

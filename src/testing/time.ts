@@ -3,9 +3,9 @@ import type { Duration, Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Simulates the passage of time for waiting jobs in this namespace and for unique jobs' windows. Waiting jobs are delayed
+ * Simulates the passage of time for waiting jobs in this namespace, for unique jobs' windows and for deadlines. Waiting jobs are delayed
  * and sleeping jobs, jobs that are waiting for an event, and jobs that are waiting for their next attempt. After it
- * resolves, due jobs may run. Returns the number of due jobs.
+ * resolves, due jobs may run, and jobs whose `startBy` has passed have expired. Returns the number of due jobs.
  *
  * Changes nothing else: clocks, running jobs' timeouts, leases, rates, limits, retention and other namespaces stay
  * unchanged.
@@ -20,9 +20,10 @@ export async function passTime(holdfast: Holdfast, time: Duration): Promise<numb
   if (ms === undefined) throw new UsageError(`Expected time to be a duration, got ${describe(time)}`)
   const context = new TestingContext(holdfast)
   const queues = await context.queues()
-  const [row] = await context.run<{ due: number }>('pass_time', [queues, ms])
-  // The function must make due jobs ready, because the instances poll only at the original times.
-  for (let areDue = row!.due > 0; areDue; ) {
+  const [row] = await context.run<{ due: number; late: number }>('pass_time', [queues, ms])
+  // The function must make due jobs ready and expire late jobs, because the instances poll only at the original times.
+  for (let areDue = row!.due + row!.late > 0; areDue; ) {
+    await context.expire()
     const isAll = await context.runMaintenance()
     const [left] = await context.run<{ are_due: boolean }>('are_due', [queues])
     // If maintenance moves no job, another condition is blocking the due jobs.

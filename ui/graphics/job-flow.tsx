@@ -32,9 +32,10 @@ const countedStates = [
   'blocked',
   'buried',
   'cancelled',
+  'expired',
   'discarded',
 ] as const
-const ratedEvents = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'discarded'] as const
+const ratedEvents = ['enqueued', 'done', 'retried', 'buried', 'cancelled', 'expired', 'discarded'] as const
 type CountedState = (typeof countedStates)[number]
 
 /** Returns a count for display. The database stops counting at one job above the limit. */

@@ -79,7 +79,7 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
     row('ready', formatJobs(counts.ready), null),
     row('running', formatJobs(counts.running), null),
     row('done', '', rates.done),
-    ...(['buried', 'cancelled', 'discarded'] as const).map((state) =>
+    ...(['buried', 'cancelled', 'expired', 'discarded'] as const).map((state) =>
       row(wordOf(state), formatJobs(counts[state]), rates[state]),
     ),
   ]
@@ -302,7 +302,7 @@ function Searched({ rows, search, queues }: SearchedProps) {
 }
 
 const manyActs = [
-  { act: 'retry-jobs', label: 'Retry', states: ['waiting', 'buried', 'cancelled', 'discarded'] },
+  { act: 'retry-jobs', label: 'Retry', states: ['waiting', 'buried', 'cancelled', 'expired', 'discarded'] },
   { act: 'cancel-jobs', label: 'Cancel', states: ['running', 'ready', 'waiting'] },
   { act: 'discard-jobs', label: 'Discard', states: ['buried'] },
 ] as const

@@ -9,13 +9,22 @@ import type { Settings } from '../settings.js'
 export async function jobAdd(settings: Settings, queue: string, kind: string, inputText = 'null'): Promise<void> {
   const delay = settings.durationMs('delay')
   const at = settings.time('runAt')
+  const startBy = settings.time('startBy')
   const priority = settings.wholeNumber('priority', -5, 5)
   if (delay !== undefined && at) throw new UsageError('Expected --delay or --run-at, got both')
   const input = await readInput(inputText)
   const { namespace } = settings
   await withActs(settings, async (context) => {
     const runAt = delay === undefined ? at : new Date((await context.observer.now()).getTime() + delay)
-    const { job: id, text } = await acts['enqueue-job'].run(context, { namespace, queue, kind, input, runAt, priority })
+    const { job: id, text } = await acts['enqueue-job'].run(context, {
+      namespace,
+      queue,
+      kind,
+      input,
+      runAt,
+      startBy,
+      priority,
+    })
     if (id === undefined) return conditionNotMet(text)
     if (!printDocument<'job-add'>(settings, { id })) write([String(id)])
     if (process.stderr.isTTY) printMessage(`${text} Run \`holdfast job show ${id}\` to see its state.`)

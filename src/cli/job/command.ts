@@ -65,6 +65,7 @@ export function addJob(program: CliCommand): void {
     .argument('[json]', 'job input as JSON, or - to read stdin (default: null)')
     .envOption('--delay <duration>', 'time from now until the earliest start, such as 10m')
     .envOption('--run-at <moment>', 'earliest start time, such as 2030-01-31T18:00Z')
+    .envOption('--start-by <moment>', 'time after which the job expires if no worker has claimed it')
     .envOption('--priority <number>', 'priority from -5 to 5; jobs with a larger number run first (default: 0)')
     .action(runs(async () => (await import('./add.js')).jobAdd))
 
@@ -111,7 +112,7 @@ export function addJob(program: CliCommand): void {
     ])
       .summary('let jobs run again')
       .description(
-        'Lets cancelled, discarded and failed jobs run again, and lets waiting jobs run now. With a search instead of IDs, retries all jobs ' +
+        'Lets cancelled, expired, discarded and failed jobs run again, and lets waiting jobs run now. With a search instead of IDs, retries all jobs ' +
           'that the search finds. If the search names no state, these are the failed and the retrying jobs. The command shows how many jobs ' +
           'were found before it asks for confirmation. If the command is interrupted, run it again to continue.',
       )
@@ -169,6 +170,7 @@ function addSearch(verb: CliCommand, word: string): CliCommand {
       'failed',
       'done',
       'cancelled',
+      'expired',
       'discarded',
     )
     .envOption('--kind <name>', `${word} only jobs of this kind`)

@@ -58,6 +58,7 @@ const colourOfState: Partial<Record<SearchState, Colour>> = {
   blocked: 'yellow',
   done: 'dim',
   cancelled: 'dim',
+  expired: 'yellow',
   discarded: 'dim',
   failed: 'red',
 }

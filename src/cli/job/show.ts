@@ -21,13 +21,14 @@ export async function jobShow(settings: Settings, word: string): Promise<void> {
 
 function factsOf(job: JobStatus, now: Date): Fact[] {
   const timeText = (at: Date) => formatTime(at, now)
-  const { state, waitsFor, runAt, claimedAt, endedAt, failed, crashes, cancelling, progress, error } = job
+  const { state, waitsFor, runAt, startBy, claimedAt, endedAt, failed, crashes, cancelling, progress, error } = job
   const facts: (Fact | false | undefined)[] = [
     ['id', String(job.id)],
     ['kind', job.kind],
     ['queue', job.queue],
     ['state', waitsFor ? `${state}: the job is waiting for ${waitsFor.text}` : state],
     runAt && ['runs at', timeText(runAt)],
+    startBy && ['start by', timeText(startBy)],
     cancelling !== undefined && ['cancel requested', cancelling],
     job.priority !== 0 && ['priority', String(job.priority)],
     ['enqueued', timeText(job.enqueuedAt)],
@@ -35,7 +36,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     endedAt && ['ended', timeText(endedAt)],
     failed > 0 && ['failed', times(failed)],
     crashes > 0 && ['crashes', `a worker died ${times(crashes)} while it was running the job`],
-    progress !== undefined && ['progress', String(progress)],
+    progress !== undefined && ['progress', JSON.stringify(progress)],
     ['input', JSON.stringify(job.input)],
     Object.keys(job.meta).length > 0 && ['meta', JSON.stringify(job.meta)],
     job.result !== undefined && ['result', JSON.stringify(job.result)],

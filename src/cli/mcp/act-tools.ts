@@ -31,7 +31,10 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
     'Pauses a queue: no worker claims its jobs until the queue is resumed. Running jobs continue.',
   ],
   'resume-queue': ['Resume a queue', 'Resumes a paused queue: workers claim its jobs again.'],
-  'retry-job': ['Retry a job', 'Lets a cancelled, discarded or buried job run again, or lets a waiting job run now.'],
+  'retry-job': [
+    'Retry a job',
+    'Lets a cancelled, expired, discarded or buried job run again, or lets a waiting job run now.',
+  ],
   'cancel-job': ['Cancel a job', 'Cancels a job. A running job receives a request to stop.'],
   'enqueue-job': ['Enqueue a job', 'Enqueues a job with the given input.'],
   'send-event': [

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import { shareOf } from '../../../src/base/job-progress.js'
 import { formatDuration, shorten, visible } from '../../format.js'
 import { stateText } from '../../graphics/heartbeats.js'
 import { type LiveView, useView } from '../../live.js'
@@ -176,7 +177,8 @@ function Runs({ live, work }: WorkProps) {
           <Name text={kind} /> {id}
         </a>
       )
-      const percent = progress !== null && `${Math.round(progress * 100)} %`
+      const share = progress === null ? undefined : shareOf(progress)
+      const percent = share !== undefined && `${Math.round(share * 100)} %`
       const details = [queue, percent, cancelled !== null && 'stop requested'].filter(Boolean).join(', ')
       return ['job', 'busy', link, details, since, id]
     }),

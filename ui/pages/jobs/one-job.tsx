@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact'
+import { shareOf } from '../../../src/base/job-progress.js'
 import { cut, formatNumber, visible } from '../../format.js'
 import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts.js'
 import { StepStrip, StepTable } from '../../graphics/steps.js'
@@ -62,7 +63,7 @@ function Summary({ job }: { readonly job: Job }) {
       )}
       <Facts facts={factsOf(job)} />
       <div class="row-acts">
-        {['waiting', 'buried', 'cancelled', 'discarded'].includes(state) && (
+        {['waiting', 'buried', 'cancelled', 'expired', 'discarded'].includes(state) && (
           <Act
             act="retry-job"
             params={{ id }}
@@ -203,6 +204,7 @@ function factsOf(job: Job): (Fact | false)[] {
     job.instance !== null && ['Instance', <OwnerMark key="instance" owner={job} />],
     ['Enqueued', <TimeAndAge key="enqueued" at={job.enqueuedAt} />],
     job.state === 'waiting' && job.runAt !== null && ['Next run', <TimeAndAge key="next" at={job.runAt} />],
+    job.startBy !== null && ['Start by', <TimeAndAge key="start-by" at={job.startBy} />],
     job.claimedAt !== null && ['Claimed', <TimeAndAge key="claimed" at={job.claimedAt} />],
     job.endedAt !== null && ['Ended', <TimeAndAge key="ended" at={job.endedAt} />],
     failed > 0 && ['Failed', failed === 1 ? 'once' : `${failed} times`],
@@ -216,12 +218,14 @@ function factsOf(job: Job): (Fact | false)[] {
   ]
 }
 
-/** Progress from 0 to 1 as a bar, and any other progress as a number, because the handler chooses its meaning. */
-function Progress({ value }: { readonly value: number }) {
-  if (value < 0 || value > 1) return <>{formatNumber(value)}</>
-  return (
-    <Meter value={value} max={1} label="Progress" tone="busy" caption={`${formatNumber(Math.round(value * 100))} %`} />
-  )
+/** Progress as a bar if it states how much is done. Any other progress is text, because the handler chooses its meaning. */
+function Progress({ value }: { readonly value: NonNullable<Job['progress']> }) {
+  const share = shareOf(value)
+  const text = typeof value === 'number' ? formatNumber(value) : JSON.stringify(value)
+  if (share === undefined) return <bdi>{text}</bdi>
+  const percent = `${formatNumber(Math.round(share * 100))} %`
+  const caption = typeof value === 'number' ? percent : `${percent} ${text}`
+  return <Meter value={share} max={1} label="Progress" tone="busy" caption={caption} />
 }
 
 /** Trace in which the job was enqueued. */

@@ -32,6 +32,7 @@ const tabs: readonly Tab[] = [
   { state: 'failed', label: 'failed', jobs: ({ buried }) => countOf(buried) },
   { state: 'done', label: 'done' },
   { state: 'cancelled', label: 'cancelled', jobs: ({ cancelled }) => countOf(cancelled) },
+  { state: 'expired', label: 'expired', jobs: ({ expired }) => countOf(expired), isRare: true },
   { state: 'discarded', label: 'discarded', jobs: ({ discarded }) => countOf(discarded), isRare: true },
 ]
 

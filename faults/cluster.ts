@@ -23,6 +23,7 @@ create table ledger (id bigint generated always as identity, what text, fence bi
 create table effect (what text, id text, by text, fence bigint);
 create table started (id bigint, fence bigint);
 create table at_commit (id integer unique deferrable initially deferred);
+create table begun (id bigint, claimed_at timestamptz);
 create index on effect (what, id)`
 
 const settings = { max_connections: '150', deadlock_timeout: '200ms', log_min_messages: 'fatal' }

@@ -4,6 +4,7 @@
 import { createReadStream, openSync, readdirSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { ChangedJob } from './work/changes.ts'
 
 export const now = () => process.hrtime.bigint().toString()
 
@@ -63,6 +64,7 @@ export interface History {
   /** Events that were accepted, as `jobs.send` has reported. */
   sentEvent: { id: number }[]
   delivered: { key: string; by: string; body: string }[]
+  changed: ChangedJob[]
   faults: Fault[]
   unexpected: { error: string; code?: string }[]
   wrong: { text: string }[]
@@ -79,6 +81,7 @@ export async function readHistory(folder: string): Promise<History> {
     endedStep: [],
     sentEvent: [],
     delivered: [],
+    changed: [],
     faults: [],
     unexpected: [],
     wrong: [],

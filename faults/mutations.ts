@@ -285,6 +285,46 @@ export const mutations: readonly Mutation[] = [
     hangs: true,
   },
   {
+    name: 'a claim does not check the deadline of a job',
+    edits: [
+      [functions('jobs'), "where not holdfast.job_is_late(one->'links')", ''],
+      // Otherwise the job that is late has already ended when the claim finds it.
+      [
+        functions('jobs'),
+        'where d.start_by <= (select clock_timestamp())',
+        "where d.start_by <= (select clock_timestamp() - interval '1 s')",
+      ],
+    ],
+    onlyRooms: ['changes'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'a job keeps its deadline after its first attempt',
+    hangs: true,
+    edits: [[functions('jobs'), "nullif(j.links - 'startBy', '{}') as links", 'j.links']],
+    onlyRooms: ['changes'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'an update does not exclude the claims of its queue',
+    edits: [
+      [
+        functions('jobs'),
+        "perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), seen.queue::bit(32)::integer);",
+        '',
+      ],
+      [functions('jobs'), 'and (now.entry, now.fence) is not distinct from (seen.entry, seen.fence)', ''],
+    ],
+    onlyRooms: ['changes'],
+    onlyFaults: ['delay', 'kill'],
+  },
+  {
+    name: 'a stopped job stays in its queue',
+    edits: [[functions('jobs'), /perform holdfast\.job_remove\(job_id\);(?=\s+is_placed)/, '']],
+    onlyRooms: ['changes'],
+    onlyFaults: ['kill'],
+  },
+  {
     name: 'a key can be claimed again while its run is in progress',
     edits: [
       [functions('once'), "when 'in-flight' then holdfast.is_present(delivery.session)", "when 'in-flight' then false"],

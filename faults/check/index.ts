@@ -3,6 +3,7 @@
 import type { QueryResult } from 'pg'
 import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
+import { changesKept } from './changes.ts'
 import { oneHolder, permitsKept } from './holds.ts'
 import { jobsEndOnce, noJobLost, noJobPassed } from './jobs.ts'
 import { noEventLost, noStepRepeated, oneEffectPerStep } from './steps.ts'
@@ -69,6 +70,7 @@ export async function check(
   // These checks need a history in which all work has ended.
   if (unfinishedWork.length === 0) {
     record(5, await jobsEndOnce(query))
+    record(5, await changesKept(query, history))
     record(6, await oneRun(query))
     record(6, await oneJobPerTick(query))
     violations.push(...(await ownProof(query)))

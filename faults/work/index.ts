@@ -1,4 +1,5 @@
 // An instance's workloads, one for each room.
+import { changes } from './changes.ts'
 import { elections } from './elections.ts'
 import type { Fixture, Workload } from './fixture.ts'
 import { jobs } from './jobs.ts'
@@ -22,4 +23,5 @@ export const workloads: Record<string, (fixture: Fixture) => Workload> = {
   stored,
   jobs,
   steps,
+  changes,
 }

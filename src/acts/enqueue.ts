@@ -64,14 +64,14 @@ export async function enqueueByHand({ observer, asMember }: ActContext, job: Man
   return { done: true, text: `Enqueued job ${id}.`, result: { id }, job: id }
 }
 
-function mismatchOf(known: ObservedJobKind | null, input: string): string | undefined {
+export function mismatchOf(known: ObservedJobKind | null, input: string): string | undefined {
   return known?.inputSchema == null ? undefined : schemaDifference(JSON.parse(input), known.inputSchema)
 }
 
-function mismatchText(kind: string, mismatch: string): string {
+export function mismatchText(kind: string, mismatch: string): string {
   return `The input does not match the JSON schema of the kind ${kind}: ${mismatch}.`
 }
 
-function timeText(at: Date): string {
+export function timeText(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace('T', ' ')} UTC`
 }

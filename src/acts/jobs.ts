@@ -1,5 +1,5 @@
 import { formatDuration, hasEnded } from '../base/index.js'
-import type { Holdfast } from '../index.js'
+import { defineJob, type Holdfast } from '../index.js'
 import type { JobDetails, LinkedJob } from '../observe/index.js'
 import {
   type ActContext,
@@ -10,6 +10,7 @@ import {
   joinSentences,
   type Outcome,
 } from './act.js'
+import { mismatchOf, mismatchText, timeText } from './enqueue.js'
 
 export const jobs = {
   'retry-job': act({
@@ -25,6 +26,28 @@ export const jobs = {
             : `Job ${id} is already ${now?.state ?? 'gone'}.`
         return { done: false, text }
       }),
+  }),
+
+  'update-job': act({
+    needs: { id: 'id' },
+    params: { input: 'json', runAt: 'time', startBy: 'time', priority: { number: [-5, 5] } },
+    preview: (context, params) => previewOf(context, params.id, (job) => updateConsequence(context, job, params)),
+    async run(context, { id, input, ...times }) {
+      const job = await context.observer.jobs.find(id)
+      const mismatch = job && (await mismatchOfJob(context, job, input))
+      if (mismatch) return { done: false, text: mismatch, result: { updated: null } }
+      const isUpdated =
+        job !== null &&
+        (await context.asMember(job.namespace ?? 'default', ({ jobs }) =>
+          input === undefined
+            ? jobs.update(id, times)
+            : jobs.update(id, { ...times, definition: defineJob<unknown>(job.kind), input: JSON.parse(input) }),
+        ))
+      if (isUpdated) return { done: true, text: `Changed job ${id}.`, result: { updated: id } }
+      const now = await context.observer.jobs.find(id)
+      const text = now ? `Job ${id} was not changed: it is ${now.state}, or has already begun.` : noSuchJob(id)
+      return { done: false, text, result: { updated: null } }
+    },
   }),
 
   'cancel-job': act({
@@ -58,7 +81,7 @@ async function withJob(
 async function previewOf(
   { observer, errorLine }: ActContext,
   id: number,
-  consequenceOf: (job: JobDetails, now: Date) => Consequence,
+  consequenceOf: (job: JobDetails, now: Date) => Consequence | Promise<Consequence>,
 ): Promise<Consequence> {
   const job = await observer.jobs.find(id)
   if (!job) return inapplicable(`job ${id}`, noSuchJob(id))
@@ -72,7 +95,7 @@ async function previewOf(
     ['Last error', failure && errorLine({ name: failure.name, message: failure.message }, job.kind)],
   ]
   return {
-    ...consequenceOf(job, await observer.now()),
+    ...(await consequenceOf(job, await observer.now())),
     facts: facts.filter((fact): fact is [string, string] => Boolean(fact[1])),
   }
 }
@@ -98,6 +121,41 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
     attempts.length > 0 && 'Work that a failed attempt has already done may be done again.',
   )
   return { ...mild, text }
+}
+
+interface Changes {
+  readonly input?: string | undefined
+  readonly runAt?: Date | undefined
+  readonly startBy?: Date | undefined
+  readonly priority?: number | undefined
+}
+
+async function updateConsequence(
+  context: ActContext,
+  job: JobDetails,
+  { input, runAt, startBy, priority }: Changes,
+): Promise<Consequence> {
+  const { id, state } = job
+  const subject = `job ${id}`
+  if (state !== 'waiting' && state !== 'ready') {
+    return inapplicable(subject, `Job ${id} is ${state}. Only a job that is waiting or ready can be changed.`)
+  }
+  const mismatch = await mismatchOfJob(context, job, input)
+  if (mismatch) return inapplicable(subject, mismatch)
+  const text = joinSentences(
+    input !== undefined && `Job ${id} will run with a new input. Its failed attempts and recorded steps are deleted.`,
+    runAt && `Job ${id} may start at ${timeText(runAt)}.`,
+    startBy && `Job ${id} expires at ${timeText(startBy)} if no worker has claimed it by then.`,
+    priority !== undefined && `Job ${id} gets the priority ${priority} instead of ${job.priority}.`,
+  )
+  return { subject, text: text || `Job ${id} stays as it is.`, applies: text !== '', dangerous: input !== undefined }
+}
+
+async function mismatchOfJob({ observer }: ActContext, job: JobDetails, input: string | undefined) {
+  const { namespace, queue, kind } = job
+  if (input === undefined || namespace === null || queue === null) return undefined
+  const mismatch = mismatchOf(await observer.jobKinds.find({ namespace, queue, kind }), input)
+  return mismatch === undefined ? undefined : mismatchText(kind, mismatch)
 }
 
 function cancelConsequence(job: JobDetails, now: Date): Consequence {

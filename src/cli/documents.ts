@@ -5,10 +5,10 @@
  */
 
 import type { AuditEntry, RevokedPermit } from '../acts/index.js'
-import type { LogLine } from '../base/index.js'
+import type { JobMeta, JobProgress, JobState, LogLine, RecordedError } from '../base/index.js'
 import type { Counts, DemoEventKind, DemoOutcome, Verdict } from '../demo/index.js'
 import type { Diagnosis, Finding, FindingId } from '../doctor/index.js'
-import type { ImportResult, ImportSource, JobStatus } from '../jobs/index.js'
+import type { FailedAttempt, ImportResult, ImportSource, JobStatus } from '../jobs/index.js'
 import type {
   Change,
   ContendedName,
@@ -114,6 +114,15 @@ export interface Documents {
     /** IDs of the failed jobs that were discarded. */
     readonly discarded: readonly number[]
   }
+  /** Result of `job update`. */
+  'job-update': {
+    /** ID of the changed job. Null if the job was not changed. */
+    readonly updated: number | null
+  }
+  /** One job after each change, one line per change. */
+  'job-watch': JobShow
+  /** Ended jobs, one line per job. */
+  'job-export': readonly ExportedJob[]
   /** Changes in the fleet, latest first. */
   changes: readonly Change[]
   /** Queues. */
@@ -359,6 +368,46 @@ export interface JobStatsRow extends TrendCounts {
 }
 
 /** A job's status. */
+/** An ended job, as `job export` prints it. */
+export interface ExportedJob {
+  /** ID of the job. */
+  readonly id: number
+  /** Name of the job definition. */
+  readonly kind: string
+  /** Name of the queue. Null if the name is not registered. */
+  readonly queue: string | null
+  /** Namespace of the queue. Null if the name of the queue is not registered. */
+  readonly namespace: string | null
+  /** State of the job. */
+  readonly state: JobState
+  /** Priority. Larger numbers run first. */
+  readonly priority: number
+  /** Time when the job was enqueued. */
+  readonly enqueuedAt: Date
+  /** Time of the last claim. Null if the job was never claimed. */
+  readonly claimedAt: Date | null
+  /** Time when the job ended. */
+  readonly endedAt: Date
+  /** Number of failed attempts. */
+  readonly failed: number
+  /** Number of workers that died while holding the job. */
+  readonly crashes: number
+  /** The input, as any JSON value. */
+  readonly input: unknown
+  /** Value that the handler returned, as any JSON value. */
+  readonly result: unknown
+  /** Error that ended the job. Null if there is none. */
+  readonly error: RecordedError | null
+  /** JSON object that was stored with the job. */
+  readonly meta: JobMeta
+  /** Last progress that the handler reported. */
+  readonly progress: JobProgress | null
+  /** The last 100 lines that the handler logged. */
+  readonly log: readonly LogLine[]
+  /** The last 20 attempts that failed or crashed. */
+  readonly failures: readonly FailedAttempt[]
+}
+
 export interface JobShow extends Omit<JobStatus, 'result'> {
   /** The handler's return value, as JSON. Missing if the handler returned nothing. */
   readonly result?: unknown

@@ -3,6 +3,7 @@ import {
   checkName,
   type Duration,
   describe,
+  duration,
   isThenable,
   objectWith,
   readOptions,
@@ -35,6 +36,10 @@ export interface JobOptions<Input, Handled = Input> {
   retry?: RetryOptions | undefined
   /** Time limit for an attempt. By default, there is no limit. */
   timeout?: Duration | undefined
+  /**
+   * Time for which ended jobs are kept, if it is longer than the setting `jobs.retain`. A worker must have registered the definition.
+   */
+  keep?: Duration | undefined
   /** Number of worker crashes after which a job is buried. The default is 3. */
   maxCrashes?: number | undefined
   /** Limits for each lane. By default, a lane runs one job at a time. */
@@ -67,6 +72,7 @@ const rules = {
   queue: { expected: 'a name', read: (given: unknown) => checkName(given, 'queue') },
   retry: retryRule,
   timeout: timeoutRule,
+  keep: duration(86_400_000, 3_650 * 86_400_000),
   maxCrashes: wholeNumber(1, 1_000),
   batch: { expected: 'an object', read: (given: unknown) => given },
   lanes: { expected: 'an object', read: (given: unknown) => given },
@@ -131,12 +137,13 @@ export function defineJob<Handled = null, Result = unknown, Input = Handled>(
 /** @internal */
 export function defineJob(kind: string, options?: unknown): JobDefinition {
   const read = readOptions('defineJob', options, rules, elsewhere)
-  const { input, queue = 'default', retry, timeout, maxCrashes = 3, batch, threads, lanes, run } = read
+  const { input, queue = 'default', retry, timeout, keep, maxCrashes = 3, batch, threads, lanes, run } = read
   const definition: JobDefinition = {
     kind: checkName(kind, 'the name of the job'),
     queue,
     ...readRetry(retry),
     timeoutMs: timeout,
+    keepDays: keep === undefined ? undefined : Math.ceil(keep / 86_400_000),
     maxCrashes,
     lanes: lanePolicy(lanes),
     schema: input,

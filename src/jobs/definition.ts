@@ -165,6 +165,8 @@ export interface JobDefinition<Input = never, Result = unknown, Handled = unknow
   readonly backoff: number | BackoffFunction
   readonly maxBackoffMs: number
   readonly timeoutMs: number | undefined
+  /** Number of days for which ended jobs are kept. Undefined if only the setting `jobs.retain` applies. */
+  readonly keepDays: number | undefined
   readonly maxCrashes: number
   readonly lanes: LanePolicy
   readonly schema: Schema | undefined

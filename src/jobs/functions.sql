@@ -129,7 +129,13 @@ create or replace view holdfast.job_history as
   join holdfast.job j on j.id = ended.id
   left join holdfast.job_note n on n.id = ended.id and n.fence = e.fence
   where e.is_done
-    and not exists (select from holdfast.job newer where newer.id = j.id and newer.entry > j.entry);
+    and not exists (select from holdfast.job newer where newer.id = j.id and newer.entry > j.entry)
+    and not exists (select from holdfast.job_archive a where a.id = j.id)
+  union all
+  select
+    id, queue, priority, kind, payload, state, result, error, enqueued_at, claimed_at, ended_at, session, fence, failed, crashes,
+    max_crashes, progress, log, failures, links, meta
+  from holdfast.job_archive;
 comment on view holdfast.job_history is 'Jobs that have ended. See job_stopped for the columns.';
 comment on column holdfast.job_history.result is 'Return value of the handler. Null if it returned nothing.';
 
@@ -160,6 +166,13 @@ create or replace function holdfast.job_find(ids bigint[])
       ) as s
       where not exists (select from waits where waits.id = asked.id)
     ),
+    archived as materialized (
+      select a.*
+      from asked
+      cross join lateral (
+        select * from holdfast.job_archive where job_archive.id = asked.id offset 0
+      ) as a
+    ),
     entered as materialized (
       select j.*
       from asked
@@ -168,6 +181,7 @@ create or replace function holdfast.job_find(ids bigint[])
       ) as j
       where not exists (select from waits where waits.id = asked.id)
         and not exists (select from stopped where stopped.id = asked.id)
+        and not exists (select from archived where archived.id = asked.id)
     ),
     -- Reads job_end's rows once for each bucket, because there may be thousands of ids.
     ended as materialized (
@@ -205,6 +219,11 @@ create or replace function holdfast.job_find(ids bigint[])
       s.id, s.state, s.queue, s.priority, s.kind, s.payload, null, s.error, s.enqueued_at, null, s.claimed_at, s.ended_at, s.session,
       s.fence, s.failed, s.crashes, s.max_crashes, null, s.progress, s.log, s.failures, s.links, s.meta, null
     from stopped s
+    union all
+    select
+      a.id, a.state, a.queue, a.priority, a.kind, a.payload, a.result, a.error, a.enqueued_at, null, a.claimed_at, a.ended_at, a.session,
+      a.fence, a.failed, a.crashes, a.max_crashes, null, a.progress, a.log, a.failures, a.links, a.meta, null
+    from archived a
     union all
     select
       j.id,
@@ -2499,6 +2518,125 @@ comment on function holdfast.job_re_enter(timestamptz) is
   'Gives another entry to each ready job that was entered before this time, so that the old entries can be dropped in this transaction. '
   'Returns false if they must be kept, because jobs are running or more than 10,000 are ready.';
 
+create or replace function holdfast.job_unarchived(retain integer, before timestamptz, after_id bigint, max_count integer)
+  returns table (id bigint, keep_until timestamptz)
+  language plpgsql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    return query
+    with old as materialized (
+      (
+        select job.id
+        from holdfast.job
+        join holdfast.job_kind k on k.queue = job.queue and k.kind = job.kind and k.keep_days > retain
+        where job.entered_at < before
+          and job.id > after_id
+          and (select true from holdfast.job_archive a where a.id = job.id) is null
+        order by job.id
+        limit max_count
+      )
+      union
+      (
+        select s.id
+        from holdfast.job_stopped s
+        join holdfast.job_kind k on k.queue = s.queue and k.kind = s.kind and k.keep_days > retain
+        where s.ended_at < before
+          and s.id > after_id
+        order by s.id
+        limit max_count
+      )
+    )
+    select scanned.id, kept.until
+    from (select old.id from old order by old.id limit max_count) as scanned
+    left join lateral (
+      select f.ended_at + make_interval(days => k.keep_days) as until
+      from holdfast.job_find(array[scanned.id]) as f
+      join holdfast.job_kind k on k.queue = f.queue and k.kind = f.kind
+      -- The other ended jobs are in job_stopped, whose partition is newer.
+      where (f.state = 'done' or f.ended_at < before)
+        and f.ended_at + make_interval(days => k.keep_days) > clock_timestamp()
+    ) as kept on true;
+  end
+  $$;
+comment on function holdfast.job_unarchived(integer, timestamptz, bigint, integer) is
+  'Returns up to max_count jobs after after_id, in the order of their ids, whose rows are older than before, whose kind is kept for longer '
+  'than retain days, and that are not in job_archive yet. keep_until is null if the job has not ended or need not be kept.';
+
+create or replace function holdfast.job_has_unarchived(retain integer, before timestamptz) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    last_id bigint := 0;
+    has_found boolean;
+  begin
+    if not exists (select from holdfast.job_kind where keep_days > retain) then
+      return false;
+    end if;
+    loop
+      select max(u.id), bool_or(u.keep_until is not null)
+      into last_id, has_found
+      from holdfast.job_unarchived(retain, before, last_id, 1000) as u;
+      if last_id is null or has_found then
+        return coalesce(has_found, false);
+      end if;
+    end loop;
+  end
+  $$;
+comment on function holdfast.job_has_unarchived(integer, timestamptz) is
+  'Whether partitions with rows older than before must be kept, because job_archive_ended has to move jobs first.';
+
+create or replace function holdfast.job_archive_ended(retain integer, after_id bigint, max_count integer) returns bigint
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC'
+  as $$
+  declare
+    before constant timestamptz := ((clock_timestamp() at time zone 'UTC')::date - retain)::timestamptz;
+    last_id bigint;
+  begin
+    if not exists (select from holdfast.job_kind where keep_days > retain) then
+      return null;
+    end if;
+    -- One instance at a time moves jobs, so that no job is moved twice.
+    if not pg_try_advisory_xact_lock(holdfast.lock_class('job history'), 0) then
+      return null;
+    end if;
+    with scanned as materialized (
+      select u.id, u.keep_until from holdfast.job_unarchived(retain, before, after_id, max_count) as u
+    ),
+    chosen as materialized (
+      select scanned.id, scanned.keep_until from scanned where scanned.keep_until is not null
+    ),
+    -- A stopped job is removed from job_stopped, where retry would find it. Skips a job that an open transaction retries.
+    locked as materialized (
+      select s.id from holdfast.job_stopped s where s.id in (select id from chosen) for update skip locked
+    ),
+    archived as (
+      insert into holdfast.job_archive
+        (id, queue, priority, kind, payload, state, result, error, enqueued_at, claimed_at, ended_at, session, fence, failed, crashes,
+         max_crashes, progress, log, failures, links, meta, keep_until)
+      select f.id, f.queue, f.priority, f.kind, f.payload, f.state, f.result, f.error, f.enqueued_at, f.claimed_at, f.ended_at, f.session,
+        f.fence, f.failed, f.crashes, f.max_crashes, f.progress, f.log, f.failures, f.links, f.meta, chosen.keep_until
+      from holdfast.job_find(array(select id from chosen)) as f
+      join chosen using (id)
+      where f.state = 'done'
+        or f.id in (select locked.id from locked)
+      on conflict on constraint job_archive_pkey do nothing
+      returning job_archive.id
+    ),
+    gone as (
+      delete from holdfast.job_stopped where id in (select archived.id from archived)
+    )
+    select max(scanned.id) into last_id from scanned;
+    return last_id;
+  end
+  $$;
+comment on function holdfast.job_archive_ended(integer, bigint, integer) is
+  'Moves ended jobs, whose kind is kept for longer than retain days, to job_archive before their partitions are dropped. Reads up to '
+  'max_count jobs after after_id. Returns the last of them, or null if there are no more.';
+
 create or replace function holdfast.job_roll_partitions(retain integer) returns void
   language plpgsql
   -- Runs as the schema's owner, because workers have no right to create tables.
@@ -2569,8 +2707,8 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
         order by upper.bound
       loop
         begin
-          may_drop := true;
-          if kept.parent = 'job' then
+          may_drop := not holdfast.job_has_unarchived(retain, past.bound);
+          if kept.parent = 'job' and may_drop then
             may_drop := holdfast.job_re_enter(past.bound);
           end if;
           if may_drop then
@@ -2588,6 +2726,7 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
         execute format('select max(%I) < $1 from %I.%I', kept.at, schema, kept.parent || '_default')
         into may_drop
         using (today - retain)::timestamptz;
+        may_drop := may_drop and not holdfast.job_has_unarchived(retain, (today - retain)::timestamptz);
         -- job_re_enter creates second entries, so it must only run if the first ones are dropped. "null and f()" evaluates f().
         if may_drop and kept.parent = 'job' then
           may_drop := holdfast.job_re_enter((today - retain)::timestamptz);
@@ -2602,7 +2741,8 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
     end loop;
     delete from holdfast.job_note where noted_at < (today - retain)::timestamptz
       and not exists (select from holdfast.claim where claim.fence = job_note.fence);
-    delete from holdfast.job_kind where registered_at < (today - retain)::timestamptz
+    delete from holdfast.job_archive where keep_until < clock_timestamp();
+    delete from holdfast.job_kind where registered_at < (today - greatest(retain, keep_days))::timestamptz
       and not exists (select from holdfast.worker where job_kind.queue = any(worker.queues) and job_kind.kind = any(worker.kinds));
     -- Steps are deleted after the job itself, because a job that is retried keeps its steps. Uses scalar subqueries, because PostgreSQL could
     -- run an "exists" as a hash join that reads all jobs.
@@ -2610,12 +2750,14 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
     where coalesce(s.ended_at, s.started_at) < (today - retain)::timestamptz
       and (select true from holdfast.job where job.id = s.job limit 1) is null
       and (select true from holdfast.waiting where waiting.id = s.job limit 1) is null
-      and (select true from holdfast.job_stopped where job_stopped.id = s.job limit 1) is null;
+      and (select true from holdfast.job_stopped where job_stopped.id = s.job limit 1) is null
+      and (select true from holdfast.job_archive where job_archive.id = s.job) is null;
     delete from holdfast.job_event e
     where e.sent_at < (today - retain)::timestamptz
       and (select true from holdfast.job where job.id = e.job limit 1) is null
       and (select true from holdfast.waiting where waiting.id = e.job limit 1) is null
-      and (select true from holdfast.job_stopped where job_stopped.id = e.job limit 1) is null;
+      and (select true from holdfast.job_stopped where job_stopped.id = e.job limit 1) is null
+      and (select true from holdfast.job_archive where job_archive.id = e.job) is null;
     -- The entries themselves are kept for up to twice the retention time.
     delete from holdfast.job_removed where removed_at < (today - 2 * retain - 2)::timestamptz;
   end

@@ -14,12 +14,12 @@ select holdfast.job_record_queue($1::bigint, $2, $3)
 -- Registers a worker. The first commit that records an outcome flushes this row. A crash before that commit also ends the epoch, so the
 -- loss of the row is harmless. Also records the kinds ($6) that this worker adds or changes.
 with wanted as materialized (
-  select k.queue, k.kind, k.schema
-  from json_to_recordset($6::text::json) as k (queue bigint, kind text, schema json)
+  select k.queue, k.kind, k.schema, k.keep_days
+  from json_to_recordset($6::text::json) as k (queue bigint, kind text, schema json, keep_days integer)
 ),
 recorded as (
-  insert into holdfast.job_kind (queue, kind, input_schema)
-  select queue, kind, schema
+  insert into holdfast.job_kind (queue, kind, input_schema, keep_days)
+  select queue, kind, schema, keep_days
   from wanted
   where not exists (
     select
@@ -27,11 +27,13 @@ recorded as (
     where job_kind.queue = wanted.queue
       and job_kind.kind = wanted.kind
       and job_kind.input_schema::text is not distinct from wanted.schema::text
+      and job_kind.keep_days is not distinct from wanted.keep_days
       and job_kind.registered_at > clock_timestamp() - interval '1 day'
   )
   order by queue, kind
   on conflict on constraint job_kind_pkey do update
   set input_schema = excluded.input_schema,
+      keep_days = excluded.keep_days,
       registered_at = excluded.registered_at
 )
 insert into holdfast.worker (session, number, instance, queues, kinds)
@@ -225,6 +227,10 @@ where job_stopped.state = 'buried'
 select row_to_json(look)::text
 from holdfast.job_look(($1::text::json ->> 'session')::integer, $1::text::json -> 'workers') as look
 where $1::text::json is not null
+
+-- name: archive
+-- Moves ended jobs that are kept for longer than $1 days, out of the next $3 jobs after $2. See job_archive_ended.
+select holdfast.job_archive_ended($1::integer, $2::bigint, $3::integer) as last_id
 
 -- name: roll_partitions
 select holdfast.job_roll_partitions($1::integer)

@@ -41,6 +41,7 @@ const busyMs = 450
  */
 const busyForMs = 5_000
 const maxMoved = 500
+const maxArchived = 1_000
 /** Maximum number of jobs that one statement expires, because it excludes claims on the jobs' queues. */
 const maxExpired = 100
 /** Delay of the next maintenance run if the current run may have missed work. */
@@ -223,6 +224,14 @@ export class Maintenance {
   }
 
   async #rollPartitions(): Promise<void> {
+    for (let after: string | null = '0'; after !== null; ) {
+      const rows: { last_id: string | null }[] = await this.#store.run('archive', [
+        this.#retainDays,
+        after,
+        maxArchived,
+      ])
+      after = rows[0]!.last_id
+    }
     await this.#store.run('roll_partitions', [this.#retainDays])
     // Uses a random time, so that instances roll the partitions at different times.
     this.#rolledAt = performance.now() - rollEveryMs * Math.random() * 0.5

@@ -238,6 +238,7 @@ create table holdfast.job_kind (
   queue bigint not null,
   kind text not null,
   input_schema json,
+  keep_days integer,
   registered_at timestamptz not null default clock_timestamp(),
   primary key (queue, kind)
 );
@@ -247,7 +248,41 @@ comment on table holdfast.job_kind is
 comment on column holdfast.job_kind.queue is 'Key of the queue in the definition.';
 comment on column holdfast.job_kind.input_schema is
   'JSON schema of the input. Null if the definition has no schema, or has a schema that cannot be converted.';
+comment on column holdfast.job_kind.keep_days is
+  'Number of days for which ended jobs are kept, if it is more than the retention time. Null if the definition does not say so.';
 comment on column holdfast.job_kind.registered_at is 'Time when a worker last registered the kind, accurate to a day.';
+
+create table holdfast.job_archive (
+  id bigint primary key,
+  queue bigint not null,
+  priority smallint not null,
+  kind text not null,
+  payload json not null,
+  state text not null,
+  result json,
+  error json,
+  enqueued_at timestamptz not null,
+  claimed_at timestamptz,
+  ended_at timestamptz not null,
+  session integer,
+  fence bigint,
+  failed integer not null,
+  crashes smallint not null,
+  max_crashes smallint not null,
+  progress json,
+  log json[],
+  failures jsonb,
+  links jsonb,
+  meta json,
+  keep_until timestamptz not null
+);
+comment on table holdfast.job_archive is
+  'Ended jobs whose kind is kept for longer than the retention time. Maintenance moves them here before it drops their partitions. Columns '
+  'without a comment: see job_stopped.';
+comment on column holdfast.job_archive.result is 'Return value of the handler. Null if it returned nothing.';
+comment on column holdfast.job_archive.keep_until is 'Time after which maintenance deletes the row.';
+create index job_archive_state on holdfast.job_archive (queue, state, id);
+create index job_archive_keep_until on holdfast.job_archive (keep_until);
 
 create table holdfast.job_note (
   id bigint not null,

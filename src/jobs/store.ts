@@ -39,6 +39,7 @@ type StatementName =
   | 'maintain'
   | 'crashed'
   | 'expire'
+  | 'archive'
   | 'roll_partitions'
   | 'find'
   | 'cancel'

@@ -112,6 +112,7 @@ export class Worker {
         queue: context.queues.keyOf(definition.queue),
         kind: definition.kind,
         schema: inputSchemaOf(definition),
+        keep_days: definition.keepDays,
       })),
     )
     this.#attempts = new Attempts(context, this.#endings, this.#wakeup, options.concurrency)

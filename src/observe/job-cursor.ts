@@ -1,9 +1,11 @@
-import { type JobState, UsageError } from '../base/index.js'
+import { hasEnded, type JobState, jobStates, UsageError } from '../base/index.js'
 import type { JobSearch, SearchTime } from '../search/index.js'
 
 /** Sources of a search, in the order of their jobs. See `found_job` in `parts.sql`. */
-const sources = ['id', 'running', 'failed', 'ready', 'skipped', 'waiting', 'stopped', 'done'] as const
+const sources = ['id', 'running', 'failed', 'ready', 'skipped', 'waiting', 'stopped', 'done', 'archived'] as const
 
+/** States of jobs that may be in `job_archive`. */
+const archivedStates = jobStates.filter(hasEnded)
 /** States of the source `stopped`. */
 export const stoppedStates = ['cancelled', 'expired', 'discarded'] as const satisfies readonly JobState[]
 
@@ -32,6 +34,7 @@ export function placesOf({ ids, words, states }: JobSearch): Places {
     waiting: states.includes('waiting'),
     stopped: stoppedStates.some((state) => states.includes(state)),
     done: states.includes('done'),
+    archived: archivedStates.some((state) => states.includes(state)),
   }
   const read = ids.length > 0 ? (['id'] as const) : sources.filter((source) => isRead[source])
   return Object.fromEntries(read.map((source) => [source, []]))

@@ -283,6 +283,22 @@ select json_build_object(
   'rows', (select rows from answered)
 ) as answer
 
+-- name: export
+-- Returns these ended jobs ($1) in this order, completely. Leaves out jobs that have been retried or deleted in the meantime.
+select row_to_json(e)::text as job
+from (
+  select
+    found.id, found.kind, queue.name as queue, queue.namespace, found.state, found.priority, found.enqueued_at as "enqueuedAt",
+    found.claimed_at as "claimedAt", found.ended_at as "endedAt", found.failed, found.crashes, found.payload as input, found.result,
+    found.error, coalesce(found.meta, '{}') as meta, found.progress, coalesce(array_to_json(found.log), '[]') as log,
+    coalesce(found.failures, '[]') as failures
+  from unnest($1::text::bigint[]) with ordinality as asked (id, place)
+  join holdfast.job_find($1::text::bigint[]) as found using (id)
+  left join holdfast.queue on queue.key = found.queue
+  where found.ended_at is not null
+  order by asked.place
+) as e
+
 -- name: input_index
 -- Whether an administrator has created the indexes on inputs.
 select count(*) = 3 as exists

@@ -287,7 +287,7 @@ const maxLinked = 60
 const maxSteps = 200
 const dates = ['enqueuedAt', 'runAt', 'claimedAt', 'endedAt'] as const
 
-type StatementName = 'queues' | 'rates' | 'search' | 'matching' | 'input_index' | 'indexed_input' | 'job'
+type StatementName = 'queues' | 'rates' | 'search' | 'matching' | 'export' | 'input_index' | 'indexed_input' | 'job'
 
 /** Reads queues and jobs. Part of the `Observer`. */
 export class JobsObserver {
@@ -332,6 +332,12 @@ export class JobsObserver {
   /** Finds the same jobs as `search`, but reads only what an act on many jobs needs. */
   async matching(search: Partial<JobSearch>, options: JobPageOptions = {}): Promise<JobPage<FoundJob>> {
     return this.#page<RawRow<FoundJob>, FoundJob>('matching', search, options, (row) => readRow<FoundJob>(row, 'at'))
+  }
+
+  /** Returns the ended jobs among these jobs completely, each as JSON text, in the given order. */
+  async exportOf(ids: readonly number[]): Promise<string[]> {
+    const rows = await this.#reader.read<{ job: string }>(this.#sql.export.text, [arrayLiteral(ids)])
+    return rows.map(({ job }) => job)
   }
 
   async #page<Raw, Job>(

@@ -372,6 +372,38 @@ stopped as (
     limit $9::integer + 1
   ) as found
 ),
+archived as (
+  select
+    'archived', 7, array[-id], id, queue, state, kind, priority, enqueued_at, null::timestamptz, claimed_at, ended_at, session, fence, failed,
+    crashes, error, failures, links, meta, null, changed_at, matches, number, number = max_rows
+  from source
+  cross join walked
+  -- The index lists the jobs of one state, so each state is a scan of its own.
+  cross join lateral unnest($17::text[]) as wanted (wanted_state)
+  cross join lateral (
+    select *
+    from (
+      select
+        *,
+-- include: is_wanted
+        as matches,
+        row_number() over () as number
+      from (
+        select job_archive.*, ended_at as changed_at
+        from holdfast.job_archive
+        where job_archive.queue = key
+          and job_archive.state = wanted_state
+          and job_archive.id < coalesce(-source.after[1], 9223372036854775807)
+        order by job_archive.id desc
+        limit (select walked.max_rows)
+      ) as looked
+    ) as numbered
+    where matches
+      or number = walked.max_rows
+    limit $9::integer + 1
+  ) as found
+  where source.name = 'archived'
+),
 -- Reads the buckets of job_end from the largest IDs down. PostgreSQL computes the steps of a recursive query only as they are needed, so the
 -- scan stops when it has found enough jobs.
 done as (
@@ -422,6 +454,7 @@ done as (
         limit 1
       ) as entered
       where source.name = 'done'
+        and (select true from holdfast.job_archive where job_archive.id = ended.id) is null
         and exists (select from walked)
       limit (select $11::integer)
     ) as looked
@@ -442,6 +475,8 @@ listed as materialized (
   select * from waiting
   union all
   select * from done
+  union all
+  select * from archived
 ),
 -- A source is complete up to the first place at which one of its scans stopped.
 cut as materialized (

@@ -5,7 +5,7 @@ export function addJob(program: CliCommand): void {
   const job = addNoun(
     program,
     'job',
-    'list, show, count, add, import, retry, cancel and discard jobs, and send events to jobs',
+    'list, show, watch, count, add, update, import, export, retry, cancel and discard jobs, and send events to jobs',
     ['holdfast job ls', 'holdfast job show 42', 'holdfast job retry --state failed --kind send-email --since 1h'],
   )
   addSearch(
@@ -38,6 +38,14 @@ export function addJob(program: CliCommand): void {
     .argument('<id>', 'ID of the job')
     .envOption('--follow', 'print new lines until the job has ended')
     .action(runs(async () => (await import('./logs.js')).jobLogs))
+
+  addVerb(job, 'watch', ['holdfast job watch 42', 'holdfast job watch 42 --jsonl'])
+    .summary('print a job after each change')
+    .description(
+      "Prints a job's state and progress after each change, until the job has ended. With --jsonl, prints the whole job.",
+    )
+    .argument('<id>', 'ID of the job')
+    .action(runs(async () => (await import('./watch.js')).jobWatch))
 
   addVerb(job, 'stats', ['holdfast job stats', 'holdfast job stats --since 24h', 'holdfast job stats --by queue'])
     .summary('show rates, failures and run times')
@@ -83,6 +91,37 @@ export function addJob(program: CliCommand): void {
     .argument('[json]', 'data of the event as JSON, or - to read stdin (default: null)')
     .envOption('--idempotency-key <key>', 'a second event with the same name and key is ignored')
     .action(runs(async () => (await import('./send.js')).jobSend))
+
+  addVerb(job, 'update', [
+    'holdfast job update 42 --priority 5',
+    `holdfast job update 42 '{"to": "bob@example.com"}' --run-at 2030-01-31T18:00Z`,
+  ])
+    .summary('change a job that is not running')
+    .description(
+      'Changes a job that is waiting or ready: its input, its earliest start, its deadline or its priority. A new input must match the ' +
+        'JSON schema of the kind, if a worker has registered one. Failed attempts then no longer count.',
+    )
+    .argument('<id>', 'ID of the job')
+    .argument('[json]', 'new input as JSON, or - to read stdin')
+    .envOption('--run-at <moment>', 'new earliest start time, such as 2030-01-31T18:00Z')
+    .envOption('--start-by <moment>', 'time after which the job expires if no worker has claimed it')
+    .envOption('--priority <number>', 'new priority from -5 to 5')
+    .action(runs(async () => (await import('./update.js')).jobUpdate))
+
+  addSearch(
+    addVerb(job, 'export', [
+      'holdfast job export --format jsonl --since 24h > jobs.jsonl',
+      'holdfast job export --queue mail --state failed',
+    ])
+      .summary('print ended jobs completely, one JSON object per line')
+      .description(
+        'Prints ended jobs with their input, result, error, log and failures, one JSON object per line. Run it before the retention time ' +
+          'has passed. Failed jobs come first, and the newest job of each state comes first. Filters are the same as those of job ls.',
+      ),
+    'export',
+  )
+    .addOption(new EnvOption('--format <format>', 'format of the output (default: jsonl)').oneOf('jsonl'))
+    .action(runs(async () => (await import('./export.js')).jobExport))
 
   addVerb(job, 'import', [
     'holdfast job import pg-boss --dry-run',

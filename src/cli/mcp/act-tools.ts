@@ -31,6 +31,10 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
     'Pauses a queue: no worker claims its jobs until the queue is resumed. Running jobs continue.',
   ],
   'resume-queue': ['Resume a queue', 'Resumes a paused queue: workers claim its jobs again.'],
+  'update-job': [
+    'Change a job',
+    'Changes a job that is waiting or ready: its input, its earliest start, its deadline or its priority. A new input deletes its failed attempts.',
+  ],
   'retry-job': [
     'Retry a job',
     'Lets a cancelled, expired, discarded or buried job run again, or lets a waiting job run now.',

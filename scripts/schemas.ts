@@ -110,7 +110,13 @@ function schemaOf(name: string, document: Schema, line: Schema | undefined, defi
 
 /** Adapts one of the generator's schemas: integers, and dates that may be null. */
 function plain(schema: Schema): Schema {
-  return mapped(schema, (one) => nullable(whole(one)))
+  return mapped(withFractions(schema), (one) => nullable(whole(one)))
+}
+
+/** Moves the tag `@fraction` of a union type to its members. */
+function withFractions({ fraction, ...schema }: Schema): Schema {
+  if (fraction === undefined || !schema.anyOf) return fraction === undefined ? schema : { ...schema, fraction }
+  return { ...schema, anyOf: schema.anyOf.map((member) => ({ ...member, fraction })) }
 }
 
 /** Makes a number an integer, unless its doc comment has the tag `@fraction`. TypeScript has only one number type. */

@@ -1,6 +1,8 @@
 /**
  * Progress of a job: a number or a small JSON object. The dashboard shows a number from 0 to 1, and an object with the
  * numbers `done` and `total`, as a bar.
+ *
+ * @fraction
  */
 export type JobProgress = number | Readonly<Record<string, unknown>>
 

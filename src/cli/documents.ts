@@ -367,7 +367,6 @@ export interface JobStatsRow extends TrendCounts {
   readonly lastError: LastError | null
 }
 
-/** A job's status. */
 /** An ended job, as `job export` prints it. */
 export interface ExportedJob {
   /** ID of the job. */
@@ -408,6 +407,7 @@ export interface ExportedJob {
   readonly failures: readonly FailedAttempt[]
 }
 
+/** A job's status. */
 export interface JobShow extends Omit<JobStatus, 'result'> {
   /** The handler's return value, as JSON. Missing if the handler returned nothing. */
   readonly result?: unknown

@@ -2,8 +2,9 @@
 // command line.
 import { describe, type JobState, jobStates, readOptions, text, UsageError, wholeNumber } from '../base/index.js'
 import type { ObservedJob, ObservedQueue, Observer, QueueRates } from '../observe/index.js'
-import type { Database } from '../postgres/index.js'
+import type { Reader } from '../postgres/index.js'
 import { type JobSearch, type JobWait, readJobSearch, searchStateOf } from '../search/index.js'
+import type { JobStoreOptions } from './store.js'
 
 /** Selects jobs. A job must match all given options. */
 export interface JobFilter {
@@ -119,6 +120,9 @@ function fixTimes(search: JobSearch, began: Date): JobSearch {
   return { ...search, since: since!, until: until && until < began ? until : began }
 }
 
+/** Time limit of a statement, unless the expiry is longer. A page of a search without an index reads many jobs. */
+const minReadMs = 10_000
+
 const filterRules = {
   queue: text,
   kind: text,
@@ -130,13 +134,15 @@ const cancelRules = { reason: text }
 
 /** Lists and finds the jobs and queues of one namespace. */
 export class FoundJobs {
-  readonly #database: Database
+  readonly #reader: Reader
   readonly #schema: string
   readonly #namespace: string
   #observer: Promise<Observer> | undefined
 
-  constructor(database: Database, schema: string, namespace: string) {
-    this.#database = database
+  constructor({ database, schema, expiryMs }: JobStoreOptions, namespace: string) {
+    // Without a limit, a call would never end if the connection is dead.
+    const withinMs = Math.max(expiryMs, minReadMs)
+    this.#reader = { read: (text, values) => database.read(text, values, withinMs) }
     this.#schema = schema
     this.#namespace = namespace
   }
@@ -182,7 +188,7 @@ export class FoundJobs {
 
   /** Most programs never list jobs, so the observer is not loaded when they start. */
   #observerOf(): Promise<Observer> {
-    this.#observer ??= import('../observe/index.js').then(({ Observer }) => new Observer(this.#database, this.#schema))
+    this.#observer ??= import('../observe/index.js').then(({ Observer }) => new Observer(this.#reader, this.#schema))
     return this.#observer
   }
 }

@@ -146,7 +146,7 @@ export class Jobs {
     const { store, intake, maintenance, followUps } = this.#context
     this.#onWorker = options.onWorker
     this.#store = store
-    this.#found = new FoundJobs(options.database, options.schema, options.namespace)
+    this.#found = new FoundJobs(options, options.namespace)
     this.#watches = new JobWatches(store)
     this.#intake = intake
     this.#maintenance = maintenance

@@ -288,8 +288,11 @@ select json_build_object(
 select row_to_json(e)::text as job
 from (
   select
-    found.id, found.kind, queue.name as queue, queue.namespace, found.state, found.priority, found.enqueued_at as "enqueuedAt",
-    found.claimed_at as "claimedAt", found.ended_at as "endedAt", found.failed, found.crashes, found.payload as input, found.result,
+    found.id, found.kind, queue.name as queue, queue.namespace, found.state, found.priority,
+    to_char(found.enqueued_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "enqueuedAt",
+    to_char(found.claimed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "claimedAt",
+    to_char(found.ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "endedAt",
+    found.failed, found.crashes, found.payload as input, found.result,
     found.error, coalesce(found.meta, '{}') as meta, found.progress, coalesce(array_to_json(found.log), '[]') as log,
     coalesce(found.failures, '[]') as failures
   from unnest($1::text::bigint[]) with ordinality as asked (id, place)

@@ -527,3 +527,66 @@ describe('job import', () => {
     expect(absent.status).toBe(1)
   })
 })
+
+describe('job export, update and watch', () => {
+  test('job export prints ended jobs completely, one JSON object per line', async () => {
+    const done = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { meta: { tags: ['a'] } })
+    const buried = await holdfast.jobs.enqueue(fail, null)
+    await drain(holdfast, [mail, fail])
+    await holdfast.jobs.enqueue(mail, { to: 'ready' })
+    const lines = async (...args: string[]) => {
+      const { stdout, stderr } = await run(['job', 'export', '--format', 'jsonl', '--since', '1h', ...args], env)
+      const rows = stdout.split('\n').filter(Boolean)
+      expect(stderr).toBe(`Exported ${rows.length === 1 ? '1 job' : `${rows.length} jobs`}.\n`)
+      return rows.map((row) => fitsRow('job-export', JSON.parse(row)))
+    }
+    expect(await lines()).toMatchObject([
+      { id: buried.id, state: 'buried', error: { name: 'TypeError' }, progress: 0.5, log: [{ text: 'about to fail' }] },
+      {
+        id: done.id,
+        state: 'done',
+        input: { to: 'ada' },
+        result: { sent: 'ada' },
+        meta: { tags: ['a'] },
+        queue: 'post',
+      },
+    ])
+    expect(await lines('--state', 'done')).toHaveLength(1)
+    expect((await run(['job', 'export', '--state', 'ready'], env)).status).toBe(2)
+  })
+
+  test('job update changes a waiting job, and refuses a job that has ended', async () => {
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
+    const args = ['job', 'update', String(id)]
+    const change = ['{"to":"bob"}', '--priority', '2', '--start-by', '2040-01-31T18:00Z']
+    expect(await json([...args, ...change])).toEqual({ updated: id })
+    expect(await holdfast.jobs.find(id)).toMatchObject({
+      input: { to: 'bob' },
+      priority: 2,
+      startBy: new Date('2040-01-31T18:00Z'),
+    })
+    expect((await run(args, env)).status).toBe(2)
+    await holdfast.jobs.cancel(id)
+    expect(await run([...args, '--priority', '1'], env)).toMatchObject({
+      status: 3,
+      stderr: expect.stringContaining('it is cancelled'),
+    })
+  })
+
+  test('job watch prints each change until the job has ended', async () => {
+    const { id } = await holdfast.jobs.enqueue(mail, { to: 'ada' }, { delay: '1h' })
+    const watching = run(['job', 'watch', String(id), '--jsonl'], env)
+    const sessions =
+      "select from pg_stat_activity where application_name = 'holdfast command line' and datname = current_database()"
+    await until('the command has connected', async () => (await sql(database.url, sessions)).length > 0)
+    await holdfast.jobs.retry(id)
+    await drain(holdfast, [mail])
+    const { stdout } = await watching
+    const seen = stdout
+      .split('\n')
+      .filter(Boolean)
+      .map((row) => fits('job-watch', JSON.parse(row)))
+    expect(seen.at(-1)).toMatchObject({ id, state: 'done', result: { sent: 'ada' } })
+    expect((await run(['job', 'watch', '999999'], env)).status).toBe(3)
+  })
+})

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { defineJob, NonRetryableError, UsageError } from '../../src/index.js'
+import { defineJob, type JobContext, NonRetryableError, UsageError } from '../../src/index.js'
 import { caught, sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate, untilState, work } from './fixture.js'
@@ -204,4 +204,54 @@ test('jobs.retain refuses less than a day, and jobs refuses unknown options', as
   expect(error.message).toBe('Expected retain to be a duration of at least 1d and at most 3650d, got "1h" (string)')
   const unknown = await caught(UsageError, open({ url, jobs: { kept: '1d' } as never }))
   expect(unknown.message).toBe('jobs has no option "kept": its options are retain')
+})
+
+test('jobs of a kind with keep outlive their partitions, and are found, listed and counted once until their time is over', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, jobs: { retain: '2d' } })
+  const run = (fails: boolean, job: Pick<JobContext, 'progress'>) => {
+    job.progress({ done: 1, total: 2 })
+    if (fails) throw new NonRetryableError('no')
+    return { pages: 12 }
+  }
+  const kept = defineJob('kept', { keep: '30d', run })
+  const plain = defineJob('plain', { run })
+  const worker = work(holdfast, [kept, plain])
+  await worker.ready()
+  const [done, buried] = await holdfast.jobs.enqueueMany(kept, [false, true])
+  const other = await holdfast.jobs.enqueue(plain, false)
+  const before = await untilState(holdfast, done!.id, 'done')
+  await untilState(holdfast, other.id, 'done')
+  await untilState(holdfast, buried!.id, 'buried')
+  await worker.close()
+  await holdfast.close()
+  const old: string[] = []
+  for (const table of ['job', 'job_end'] as const)
+    for (const { id } of [done!, other]) old.push(await moveToPast(url, table, id, 3, 2))
+  await moveToPast(url, 'job', buried!.id, 3, 2)
+  old.push(await moveToPast(url, 'job_stopped', buried!.id, 3, 2))
+
+  const later = await open({ url, jobs: { retain: '2d' } })
+  work(later, [kept, plain])
+  await until('the old partitions are dropped', async () => {
+    const left = await Promise.all(old.map((name) => hasTable(url, name)))
+    return !left.includes(true)
+  })
+  expect(await later.jobs.find(other.id)).toBeNull()
+  expect(await later.jobs.find(done!.id)).toEqual({
+    ...before,
+    enqueuedAt: expect.any(Date),
+    endedAt: expect.any(Date),
+  })
+  expect(await later.jobs.find(buried!.id)).toMatchObject({ state: 'buried', error: { message: 'no' } })
+  expect(await later.jobs.retry(buried!.id)).toBe(false)
+  const listed = await later.jobs.list({ state: ['done', 'buried'] })
+  expect(listed.jobs.map(({ id, state }) => [id, state])).toEqual([
+    [buried!.id, 'buried'],
+    [done!.id, 'done'],
+  ])
+  expect(await sql(url, 'select id from holdfast.job_history')).toHaveLength(2)
+  await sql(url, 'update holdfast.job_archive set keep_until = now()')
+  await sql(url, 'select holdfast.job_roll_partitions(2)')
+  expect(await later.jobs.find(done!.id)).toBeNull()
 })

@@ -34,7 +34,7 @@ await withDatabase(async (url) => {
   console.log(`jobs of the withdrawn campaign: ${found.jobs.length}`)
   console.log(`cancelled: ${await jobs.cancelMany({ queue: 'offers', search: 'input.campaign:withdrawn' })}`)
 
-  // No worker has had a free slot for ten minutes. The offer is not sent any more.
+  // No worker has had a free slot for ten minutes. The offer is no longer sent.
   await passTime(holdfast, '11m')
   const changed = { to: 'bob', campaign: 'spring', text: 'spring sale, free delivery' }
   console.log(`changed: ${await jobs.update(draft.id, { definition: offer, input: changed, delay: 0 })}`)

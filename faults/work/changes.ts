@@ -2,7 +2,7 @@ import { defineJob } from 'holdfast'
 import { type Random, randomFrom } from '../../test/property/random.ts'
 import type { Fixture, Workload } from './fixture.ts'
 
-/** What a process did to a job, in order. An answer is null if its call failed, so that its outcome is unknown. */
+/** The updates that a process made to a job, in order. An answer is null if its call failed, so that its outcome is unknown. */
 export interface ChangedJob {
   readonly id: number
   readonly updates: readonly { readonly version: number; readonly answer: boolean | null }[]

@@ -458,6 +458,7 @@ create or replace function holdfast.largest_job_number() returns bigint
       (select max(entry) from (select entry from holdfast.job order by id desc limit 1000) as latest),
       (select max(id) from holdfast.waiting),
       (select max(id) from holdfast.job_stopped),
+      (select max(id) from holdfast.job_archive),
       (select max(number) from holdfast.follow_up)
     );
   end

@@ -46,6 +46,12 @@ export const instruments = {
     outcomeKey,
     errorType,
   ),
+  'holdfast.job.expirations': counter(
+    '{job}',
+    'Number of jobs that no worker claimed before their deadline',
+    destination,
+    jobKind,
+  ),
   'holdfast.worker.failures': counter(
     '{failure}',
     'Number of errors that prevented a worker from claiming jobs',
@@ -186,6 +192,8 @@ export const eventMeasurements: EventMeasurements = {
     ...errorAttributes(event.error),
   })),
   'job.ended': timed('messaging.process.duration', 'durationMs', (event) => attemptAttributes(event, event.state)),
+  'job.expired': ({ queue, kind }, measure) =>
+    measure('holdfast.job.expirations', 1, { [destination]: queue, [jobKind]: kind }),
   'worker.failed': ({ error }, measure) => measure('holdfast.worker.failures', 1, errorAttributes(error)),
   'schedule.started': timed('holdfast.schedule.run.lateness', 'lateMs', ({ name }) => ({
     'holdfast.schedule.name': name,

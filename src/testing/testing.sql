@@ -218,6 +218,9 @@ waiting as (
 stopped as (
   delete from holdfast.job_stopped where queue = any($1::text::bigint[]) returning id
 ),
+archived as (
+  delete from holdfast.job_archive where queue = any($1::text::bigint[])
+),
 deadlines as (
   delete from holdfast.job_deadline where id in (select id from entries union select id from waiting)
 ),

@@ -206,7 +206,7 @@ test('jobs.retain refuses less than a day, and jobs refuses unknown options', as
   expect(unknown.message).toBe('jobs has no option "kept": its options are retain')
 })
 
-test('jobs of a kind with keep outlive their partitions, and are found, listed and counted once until their time is over', async () => {
+test('jobs of a kind with keep outlive their partitions, and are found, listed and counted once until keep has passed', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, jobs: { retain: '2d' } })
   const run = (fails: boolean, job: Pick<JobContext, 'progress'>) => {

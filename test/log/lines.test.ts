@@ -53,6 +53,11 @@ describe('an event is one line', () => {
       'error holdfast: job resize 7 was buried: 3 of its workers died while running it',
     ],
     [
+      'job.expired',
+      { id: 7, kind: 'resize', queue: 'x', startBy: new Date('2030-01-31T18:00Z') },
+      'warn holdfast: job resize 7 expired: no worker had a free slot before 2030-01-31T18:00:00.000Z',
+    ],
+    [
       'instance.name-taken',
       { wanted: 'worker-3', name: 'worker-3#2' },
       'warn holdfast: another live instance has the name "worker-3", so this instance has the name "worker-3#2"',

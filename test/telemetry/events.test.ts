@@ -203,6 +203,15 @@ test('every event is emitted with its properties, and the metrics have the names
   expect(await untilReceived('job.crashed')).toEqual({ id: ofDead.id, kind: 'fragile', queue: 'q', crashes: 1 })
   dying.open()
 
+  // No worker handles this kind.
+  const late = await one.jobs.enqueue(defineJob('late', { queue: 'q' }), null, { startBy: 1 })
+  expect(await untilReceived('job.expired')).toEqual({
+    id: late.id,
+    kind: 'late',
+    queue: 'q',
+    startBy: expect.any(Date),
+  })
+
   // The session is lost, and everything that it held.
   const held = await one.locks.acquire('held')
   await one.limits.acquire('held', { max: 1 })

@@ -9,7 +9,9 @@ import {
   type JobDefinition,
   type JobMeta,
   JobOutcome,
+  type JobProgress,
   type JobRef,
+  type JobStatus,
   type Schema,
   type ThreadHandler,
   type Transaction,
@@ -275,3 +277,37 @@ jobs.enqueue(resizeInThread, { image: 'a.png' })
 defineJob('x', { threads, run: () => 1 })
 // @ts-expect-error: a thread runs one job at a time
 defineJob('x', { threads, batch: { size: 2 }, run: () => undefined })
+
+// jobs.update: an input needs its definition, which determines its type.
+jobs.update(1, { priority: 2, runAt: new Date(), startBy: '1h', meta: { a: 1 } })
+jobs.update(1, { definition: mail, input: { to: 'ada' }, delay: '1h' })
+jobs.update(1, { definition: parsed, input: { to: 'ada', at: '2030' } })
+// @ts-expect-error: the input of another kind
+jobs.update(1, { definition: mail, input: { from: 'ada' } })
+// @ts-expect-error: no definition
+jobs.update(1, { input: { to: 'ada' } })
+// @ts-expect-error: a transaction would stop all claims on the queue
+jobs.update(1, { priority: 1, tx: {} })
+
+// Lists, filters and watches.
+jobs.list({ queue: 'mail', state: ['waiting', 'expired'], search: 'since:1h', limit: 10 })
+// @ts-expect-error: the state of a failed job is buried
+jobs.list({ state: 'failed' })
+is<Promise<number>>()(jobs.cancelMany({ kind: 'mail' }, { reason: 'withdrawn' }))
+is<AsyncGenerator<JobStatus, void>>()(jobs.watch(1))
+
+// Options of a single job, and backoff functions of definitions.
+jobs.enqueue(mail, { to: 'ada' }, { startBy: '10m', timeout: '5m', retry: { attempts: 2, backoff: '1s' } })
+// @ts-expect-error: a function cannot be stored with the job
+jobs.enqueue(mail, { to: 'ada' }, { retry: { backoff: () => 1 } })
+defineJob('x', {
+  keep: '30d',
+  retry: { backoff: (failures, error) => (error instanceof TypeError ? '1h' : failures * 10) },
+  run: () => {},
+})
+// @ts-expect-error: the function returns no duration
+defineJob('x', { retry: { backoff: () => 'soon' }, run: () => {} })
+is<number | Readonly<Record<string, unknown>>>()(1 as JobProgress)
+context.progress({ done: 1, total: 2 })
+// @ts-expect-error: neither a number nor an object
+context.progress('half')

@@ -179,7 +179,8 @@ export {
 
 // Lists of jobs and queues.
 
-export type { ObservedJob, ObservedQueue, QueueRates } from './observe/index.js'
+export type { ObservedJob, ObservedQueue, QueueName, QueueRates, RateKind } from './observe/index.js'
+export type { JobWait } from './search/index.js'
 
 // Middleware around enqueues and handlers.
 

@@ -1,6 +1,16 @@
-/** A job's states. */
-export const jobStates = ['ready', 'running', 'waiting', 'done', 'cancelled', 'expired', 'discarded', 'buried'] as const
-export type JobState = (typeof jobStates)[number]
+/** State of a job. */
+export type JobState = 'ready' | 'running' | 'waiting' | 'done' | 'cancelled' | 'expired' | 'discarded' | 'buried'
+
+export const jobStates: readonly JobState[] = [
+  'ready',
+  'running',
+  'waiting',
+  'done',
+  'cancelled',
+  'expired',
+  'discarded',
+  'buried',
+]
 
 /** The states of jobs that have not ended yet. */
 export const unendedStates: readonly JobState[] = ['ready', 'running', 'waiting']

@@ -29,7 +29,7 @@ export interface RetryOptions {
  * the value that the handler threw. If the function throws, or returns no duration, the default pause applies.
  *
  * @example
- * const backoff: BackoffFunction = (failures, error) => (error instanceof RateLimited ? error.retryAfterMs : failures * 1_000)
+ * const backoff: BackoffFunction = (failures, error) => (error as { retryAfterMs?: number }).retryAfterMs ?? failures * 1_000
  */
 export type BackoffFunction = (failures: number, error: unknown) => Duration
 

@@ -279,6 +279,14 @@ create table holdfast.job_archive (
 comment on table holdfast.job_archive is
   'Ended jobs whose kind is kept for longer than the retention time. Maintenance moves them here before it drops their partitions. Columns '
   'without a comment: see job_stopped.';
+comment on column holdfast.job_archive.priority is 'Priority of the job. See job.';
+comment on column holdfast.job_archive.failed is 'Number of failed attempts.';
+comment on column holdfast.job_archive.crashes is 'Number of workers that died while holding the job.';
+comment on column holdfast.job_archive.max_crashes is 'Number of crashes after which the job was to be buried.';
+comment on column holdfast.job_archive.log is 'Last 100 lines that the handler had logged. See job.';
+comment on column holdfast.job_archive.failures is 'Last 20 attempts that failed or crashed. See job.';
+comment on column holdfast.job_archive.links is 'Links that the job had. See job.';
+comment on column holdfast.job_archive.meta is 'JSON object that the caller stored with the job. See job.';
 comment on column holdfast.job_archive.result is 'Return value of the handler. Null if it returned nothing.';
 comment on column holdfast.job_archive.keep_until is 'Time after which maintenance deletes the row.';
 create index job_archive_state on holdfast.job_archive (queue, state, id);

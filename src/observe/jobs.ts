@@ -90,9 +90,19 @@ export interface ObservedQueue extends QueueName {
 /** A queue's recent rates, in jobs per minute. `retried` counts only retried jobs that have not ended yet. */
 export type QueueRates = Readonly<Record<RateKind, number>>
 
+/** Event that a rate counts. */
+export type RateKind = 'enqueued' | 'done' | 'retried' | 'buried' | 'cancelled' | 'expired' | 'discarded'
+
 /** Rates of an idle queue. */
-export const noRates = { enqueued: 0, done: 0, retried: 0, buried: 0, cancelled: 0, expired: 0, discarded: 0 }
-export type RateKind = keyof typeof noRates
+export const noRates: QueueRates = {
+  enqueued: 0,
+  done: 0,
+  retried: 0,
+  buried: 0,
+  cancelled: 0,
+  expired: 0,
+  discarded: 0,
+}
 
 /** A job, without its input and its result. */
 export interface ObservedJob {

@@ -5,8 +5,7 @@ import { suggest } from '../base/suggest.js'
 import { readSearch, writeSearchValue } from './search.js'
 
 /** Reasons why a job is waiting. With `attempt`, the job is waiting for its next attempt after a failure or a crash. */
-export const jobWaits = ['time', 'attempt', 'lane', 'jobs'] as const
-export type JobWait = (typeof jobWaits)[number]
+export type JobWait = 'time' | 'attempt' | 'lane' | 'jobs'
 
 /**
  * States that people see and search for, with the jobs that they match. `waiting` matches the jobs of the four states before it. The

@@ -102,7 +102,12 @@ const commands: Record<string, RegExp | Expected> = {
   'holdfast job send 42 approved': /^Sent the event "approved" to job 42\.$/m,
   'holdfast job send 42 approved \'{"by": "ada"}\' --idempotency-key request:7':
     /^Sent the event "approved" to job 42\.$/m,
+  'holdfast job update 42 --priority 5': /^Changed job 42\.$/m,
+  'holdfast job update 42 \'{"to": "bob@example.com"}\' --run-at 2030-01-31T18:00Z': /^Changed job 42\.$/m,
+  'holdfast job export --queue mail --state failed': /^Exported \d+ jobs?\.$/m,
   'holdfast job cancel 42': /^Cancelled job 42\.$/m,
+  'holdfast job watch 42': /cancelled/,
+  'holdfast job watch 42 --jsonl': /^\{.*"state":"cancelled"/m,
   'holdfast job retry 42': /^Job 42 can run now\.$/m,
   "holdfast job cancel 42 43 --reason 'the order was withdrawn'": /^Cancelled job 42\.\nCancelled job 43\.$/m,
   'holdfast job retry 42 43': /^Job 42 can run now\.\nJob 43 can run now\.$/m,
@@ -197,6 +202,7 @@ const inShells: Record<string, RegExp | Expected> = {
     output: /"paid": ?42/,
   },
   'jq -c . input.json | holdfast job add default import -': /^\d+$/m,
+  'holdfast job export --format jsonl --since 24h > jobs.jsonl': /^Exported \d+ jobs?\.$/m,
   'holdfast graph --dot | dot -Tsvg > graph.svg': /digraph|<svg/,
   'holdfast migrate --show-sql > holdfast.sql': {
     env: { HOLDFAST_SCHEMA: 'nowhere' },

@@ -56,6 +56,7 @@ const floors: Record<string, number> = {
 const sideDoors = [
   'base/clock-skew.ts',
   'base/durations.ts',
+  'base/job-progress.ts',
   'base/errors.ts',
   'base/job-states.ts',
   'base/suggest.ts',

@@ -15,7 +15,7 @@ const nothing = {
   since: null,
   until: null,
 }
-const every = ['ready', 'running', 'waiting', 'done', 'cancelled', 'discarded', 'buried']
+const every = ['ready', 'running', 'waiting', 'done', 'cancelled', 'expired', 'discarded', 'buried']
 
 test.each([
   ['', {}],

@@ -1,4 +1,11 @@
-import { type Events, formatDuration, type JobMeta, type JobProgress, LogBuffer, type TracerSlot } from '../base/index.js'
+import {
+  type Events,
+  formatDuration,
+  type JobMeta,
+  type JobProgress,
+  LogBuffer,
+  type TracerSlot,
+} from '../base/index.js'
 import { Attempt, type TransactionContext } from '../once/index.js'
 import type { ClaimedJob } from './claims.js'
 import type { JobContext, JobDefinition } from './definition.js'

@@ -50,6 +50,7 @@ test('every function of the schema searches only pg_catalog', async () => {
     'lock_class',
     'is_leased',
     'job_blocks_dependent',
+    'job_is_late',
     'job_bucket',
     'job_levels_of',
     'job_text',

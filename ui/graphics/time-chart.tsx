@@ -7,6 +7,9 @@ import { colourOf } from '../theme.js'
 import { useWidth } from '../use-size.js'
 import { intlZone } from '../zone.js'
 
+/** Time after which the code of the chart is loaded again if the server could not be reached. */
+const retryMs = 3_000
+
 export interface Line {
   readonly label: string
   readonly colour: `--${string}`
@@ -59,11 +62,20 @@ export function TimeChart(props: TimeChartProps) {
   useEffect(() => {
     if (width === 0) return
     let isOver = false
-    void import('uplot').then(({ default: Plot }) => {
-      if (!isOver) chart.current = new Plot(optionsFor(width, latest), dataOf(latest.current), place.current!)
-    })
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const draw = async () => {
+      try {
+        const { default: Plot } = await import('uplot')
+        if (!isOver) chart.current = new Plot(optionsFor(width, latest), dataOf(latest.current), place.current!)
+      } catch {
+        // The server cannot be reached, which the page shows.
+        if (!isOver) timer = setTimeout(draw, retryMs)
+      }
+    }
+    void draw()
     return () => {
       isOver = true
+      clearTimeout(timer)
       chart.current?.destroy()
       chart.current = undefined
     }

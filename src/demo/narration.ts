@@ -6,27 +6,31 @@ import type { Loss } from './takeovers.js'
 /** Explains the company and what is at stake. */
 export function introduction(instances: number, isWithout: boolean): string {
   const sentences = [
-    `${instances} Node.js processes share one PostgreSQL and the work of a small company: payments from webhooks, invoices and emails as jobs, a report each "night" (10 s).`,
-    'Every few seconds, one process is killed or frozen in the middle of its work. Even so, no payment may be booked twice and no job may be lost.',
-    ...(isWithout ? ['Next to it runs the same company without Holdfast. Each fault hits both companies.'] : []),
+    `Holdfast is a library with which Node.js processes share work through their PostgreSQL. Here, ${instances} processes run a small company: they book payments, send invoices and emails, write a report each "night" (10 s) and number new buildings.`,
+    'Every few seconds, one process is killed or frozen in the middle of its work, and a new one replaces a killed one. Even so, no payment may be booked twice and no job may be lost.',
+    ...(isWithout
+      ? [
+          'Next to it, the same company runs without Holdfast: timers in each process, jobs in memory, and a check before each insert. Each fault hits both.',
+        ]
+      : []),
   ]
   return sentences.join(' ')
 }
 
 /** Work of a process, by kind: one piece, and `#` pieces. */
 const nouns: Readonly<Record<string, readonly [one: string, several: string]>> = {
-  index: ['the leadership', 'the leadership'],
-  books: ['the lock on the books', 'the lock on the books'],
-  rates: ['the lease on the exchange rates', 'the lease on the exchange rates'],
+  index: ['the search index', 'the search index'],
+  books: ['the account books', 'the account books'],
+  rates: ['the exchange rates', 'the exchange rates'],
   report: ['the nightly report', '# nightly reports'],
   payment: ['1 payment', '# payments'],
   job: ['1 job', '# jobs'],
   export: ['1 export', '# exports'],
-  city: ['the numbering of 1 city', 'the numbering of # cities'],
+  city: ['the buildings of 1 city', 'the buildings of # cities'],
 }
 const jobKinds = ['invoice', 'account', 'contract', 'mail', 'call']
 
-/** Describes what a process was doing, such as `busy with the leadership, 2 jobs and 1 payment`. */
+/** Describes what a process was doing, such as `busy with the search index, 2 jobs and 1 payment`. */
 export function describeWorks(works: readonly string[]): string {
   if (works.length === 0) return 'idle'
   const counts = new Map<string, number>()
@@ -52,7 +56,7 @@ export function describeLoss({ works, takeovers, left }: Loss): string {
   const names = formatList([...new Set(takeovers.map(({ by }) => by))])
   const after = formatSeconds(Math.max(...takeovers.map(({ afterMs }) => afterMs)))
   const rest = left.size > 0 ? `, ${count(left.size, 'piece')} of work not yet` : ''
-  return `${did} → ${names} continued after ${after}${rest}`
+  return `${did} → ${names} took over within ${after}${rest}`
 }
 
 export function describeProof(proof: readonly Verdict[], violations: number): string {
@@ -65,11 +69,11 @@ export function describeProof(proof: readonly Verdict[], violations: number): st
 export function describeWork(counts: Counts, lateResults: number): string {
   const { payments, duplicatesAnswered, invoices, emails, reports } = counts
   return [
-    `${payments} payments booked once each (${count(duplicatesAnswered, 'duplicate webhook')} answered, not booked)`,
+    `${payments} payments booked once each (${count(duplicatesAnswered, 'webhook')} came twice)`,
     count(invoices, 'invoice'),
     count(emails, 'email'),
     count(reports, 'nightly report'),
-    ...(lateResults > 0 ? [`${count(lateResults, 'late result')} rejected`] : []),
+    ...(lateResults > 0 ? [`${count(lateResults, 'outdated result')} refused`] : []),
   ].join(', ')
 }
 
@@ -81,7 +85,7 @@ export function describeHarm(counts: Counts): string {
     invoicesLost > 0 && `${count(invoicesLost, 'invoice')} lost`,
     emailsLost > 0 && `${count(emailsLost, 'email')} never sent`,
     reportsTwice > 0 && `${count(reportsTwice, 'report')} too many`,
-    updatesLost > 0 && `${count(updatesLost, 'book entry', 'book entries')} overwritten`,
+    updatesLost > 0 && `${count(updatesLost, 'account entry', 'account entries')} overwritten`,
   ].filter((part) => part !== false)
   return parts.length === 0 ? 'no harm yet' : parts.join(', ')
 }

@@ -39,6 +39,8 @@ export interface DemoEvent {
   readonly works?: readonly string[]
   /** Duration in milliseconds. */
   readonly ms?: number
+  /** Time of the event on the monotonic clock, if it is reported later. */
+  readonly at?: number
   readonly proof?: readonly Verdict[]
   readonly counts?: Counts
   readonly text: string

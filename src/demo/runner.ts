@@ -237,7 +237,7 @@ export class DemoRunner {
     if (kind === 'report')
       this.#report('tick', 'Report', `${name} starts the report for the night of ${subject}`, about)
     if (kind === 'index')
-      this.#report('elected', 'Leader', `${name} is elected; only the leader fills the search index`, about)
+      this.#report('elected', 'Leader', `${name} is elected leader, and only the leader fills the search index`, about)
   }
 
   #onWorkEnded(member: Member, kind: string, subject: string, isDone: boolean): void {
@@ -272,7 +272,7 @@ export class DemoRunner {
     const isLong = ms > this.#options.expiryMs
     const effect = isLong
       ? late > 0
-        ? `, too late: ${count(late, 'result')} rejected`
+        ? `. Others had taken over: ${count(late, 'outdated result')} refused`
         : ' and started again'
       : ' and continued, because its locks had not expired'
     const text = `${kept ? `${describeWorks(kept)} → ` : ''}woke after ${formatSeconds(ms)}${effect}`
@@ -299,6 +299,7 @@ export class DemoRunner {
       instance: victim.name,
       works,
       ...(times.length > 0 && { ms: Math.max(...times) }),
+      at: loss.at,
     })
     this.#whenTakenOver.get(victim)?.(`${victim.name} was killed: ${text}.`)
     this.#whenTakenOver.delete(victim)

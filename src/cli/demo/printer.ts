@@ -34,7 +34,11 @@ export class DemoPrinter implements DemoReporter, Disposable {
   }
 
   get seconds(): number {
-    return Math.round((performance.now() - this.#startedAt) / 100) / 10
+    return this.#secondsAt(performance.now())
+  }
+
+  #secondsAt(now: number): number {
+    return Math.round((now - this.#startedAt) / 100) / 10
   }
 
   /** Prints the first lines. In JSON lines, the first line also contains the addresses. */
@@ -62,8 +66,8 @@ export class DemoPrinter implements DemoReporter, Disposable {
     if (omitted.includes(event) || (this.#settings.flag('quiet') && !shownWhenQuiet.includes(event))) return
     // Each killed or frozen process gets one line, which is printed when its work has been taken over.
     if (event === 'killed' || event === 'frozen') {
-      this.#pending.show(`${this.#time}${title.padEnd(titleWidth)} ${text} …`)
-    } else this.#print(event, title, text)
+      this.#pending.show(`${this.#timeOf(entry)}${title.padEnd(titleWidth)} ${text} …`)
+    } else this.#print(entry)
   }
 
   /** Prints text as it is, after the last event. */
@@ -84,17 +88,18 @@ export class DemoPrinter implements DemoReporter, Disposable {
     write([JSON.stringify(line)])
   }
 
-  get #time(): string {
-    return `${`${this.seconds.toFixed(1)} s`.padStart(timeWidth)}  `
+  #timeOf({ at = performance.now() }: DemoEvent): string {
+    return `${`${this.#secondsAt(at).toFixed(1)} s`.padStart(timeWidth)}  `
   }
 
-  #print(event: DemoEventKind, title: string, text: string): void {
+  #print(entry: DemoEvent): void {
+    const { event, title, text } = entry
     const margin = timeWidth + 2 + titleWidth + 1
     const [first = '', ...rest] = wrap(text, Math.min(process.stdout.columns || 80, maxWidth) - margin)
     const label = paint(this.#settings, title.padEnd(titleWidth), colours[event])
     this.#pending[Symbol.dispose]()
     // The counts belong to the check before them, so they have no time of their own.
-    const time = event === 'work' || event === 'without' ? ' '.repeat(timeWidth + 2) : this.#time
+    const time = event === 'work' || event === 'without' ? ' '.repeat(timeWidth + 2) : this.#timeOf(entry)
     write([`${paint(this.#settings, time, 'dim')}${label} ${first}`, ...rest.map((line) => ' '.repeat(margin) + line)])
   }
 }

@@ -100,7 +100,7 @@ async function endsBeforeItRuns(): Promise<void> {
   running.process.kill('SIGTERM')
   const { status, stdout, stderr } = await running.ended
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
-  expect(stdout).toContain('Holdfast demo: 2 Node.js processes share one PostgreSQL')
+  expect(stdout.replaceAll('\n', ' ')).toContain('Here, 2 processes run a small company')
   expect(stdout).not.toContain('postgres://')
   expect(stdout).toContain('npm install holdfast pg')
   const opened = () => existsSync(join(folder, 'opened')) && readFileSync(join(folder, 'opened'), 'utf8')

@@ -161,8 +161,8 @@ async function fill(url: string, fleet: Holdfast[], progress: Options['progress'
   for (let at = 1; at < amounts.instances; at++) {
     const one = await Holdfast.open({ pool: shared, anchor: 'none', log: false })
     fleet.push(one)
-    // An instance without an anchor is recorded when it first does something.
-    await one.leases.acquire(`lease ${at}`, { ttl: '1h' })
+    // An instance without an anchor is recorded when it first needs to be present.
+    await one.limits.acquire(`limit ${at}`, { max: 1 })
   }
   progress('pages: locks, schedules and deliveries')
   const names = Array.from({ length: amounts.locks }, (_, at) => `lock ${at}`)

@@ -98,6 +98,9 @@ export type {
   BatchJobOptions,
   BatchOptions,
   BatchResults,
+  Budget,
+  BudgetOptions,
+  BudgetUse,
   ChildOptions,
   EnqueueManyOptions,
   EnqueueOptions,
@@ -114,6 +117,7 @@ export type {
   JobCursor,
   JobDefinition,
   JobFilter,
+  JobGroup,
   JobHandler,
   JobInputChanges,
   JobList,
@@ -128,6 +132,7 @@ export type {
   LanePolicy,
   ListJobsOptions,
   QueueStatus,
+  PlannedBudget,
   RecordedError,
   ResultOptions,
   RetryJobOptions,
@@ -156,6 +161,7 @@ export type {
 } from './jobs/index.js'
 export {
   DuplicateStepError,
+  defineBudget,
   defineJob,
   InvalidInputError,
   implement,

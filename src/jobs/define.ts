@@ -12,6 +12,7 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import { readBatch, runAlone } from './batches.js'
+import { type BudgetUse, budgetsRule } from './budgets.js'
 import type {
   Batch,
   BatchHandler,
@@ -22,7 +23,7 @@ import type {
   ThreadOptions,
 } from './definition.js'
 import { InvalidInputError } from './errors.js'
-import { type LaneOptions, lanePolicy } from './lanes.js'
+import { type LaneOptions, readPolicy } from './lanes.js'
 import { type RetryOptions, readRetry, retryRule, timeoutRule } from './policy.js'
 import type { Schema, Verdict } from './schema.js'
 import { runInThread } from './thread-pool.js'
@@ -44,6 +45,8 @@ export interface JobOptions<Input, Handled = Input> {
   maxCrashes?: number | undefined
   /** Limits for each lane. By default, a lane runs one job at a time. */
   lanes?: LaneOptions | undefined
+  /** Budgets that all these jobs need. A job starts when all of its budgets have room. */
+  budgets?: readonly BudgetUse[] | undefined
 }
 
 /** Options for a definition that includes its handler. */
@@ -76,6 +79,7 @@ const rules = {
   maxCrashes: wholeNumber(1, 1_000),
   batch: { expected: 'an object', read: (given: unknown) => given },
   lanes: { expected: 'an object', read: (given: unknown) => given },
+  budgets: budgetsRule,
   threads: { expected: 'an object', read: (given: unknown) => given },
   run: { expected: 'a function', read: (given: unknown) => (typeof given === 'function' ? given : undefined) },
 }
@@ -137,7 +141,7 @@ export function defineJob<Handled = null, Result = unknown, Input = Handled>(
 /** @internal */
 export function defineJob(kind: string, options?: unknown): JobDefinition {
   const read = readOptions('defineJob', options, rules, elsewhere)
-  const { input, queue = 'default', retry, timeout, keep, maxCrashes = 3, batch, threads, lanes, run } = read
+  const { input, queue = 'default', retry, timeout, keep, maxCrashes = 3, batch, threads, lanes, budgets = [], run } = read
   const definition: JobDefinition = {
     kind: checkName(kind, 'the name of the job'),
     queue,
@@ -145,7 +149,8 @@ export function defineJob(kind: string, options?: unknown): JobDefinition {
     timeoutMs: timeout,
     keepDays: keep === undefined ? undefined : Math.ceil(keep / 86_400_000),
     maxCrashes,
-    lanes: lanePolicy(lanes),
+    lanes: readPolicy('lanes', lanes, 1),
+    budgets,
     schema: input,
   }
   if (threads !== undefined) return withThreads(definition, threads, batch, run)

@@ -2,6 +2,7 @@
 // definition.
 import type { Duration, Instant, JobMeta, JobProgress } from '../base/index.js'
 import type { HandlerTransaction } from '../postgres/index.js'
+import type { PlannedBudget } from './budgets.js'
 import type { ChildOptions } from './enqueue-options.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
@@ -169,6 +170,8 @@ export interface JobDefinition<Input = never, Result = unknown, Handled = unknow
   readonly keepDays: number | undefined
   readonly maxCrashes: number
   readonly lanes: LanePolicy
+  /** Budgets that all these jobs need. */
+  readonly budgets: readonly PlannedBudget[]
   readonly schema: Schema | undefined
   /** Types of the job. This property does not exist at run time. */
   readonly '~types'?:

@@ -13,6 +13,7 @@ import {
   wholeNumber,
 } from '../base/index.js'
 import type { CallerTransaction } from '../postgres/index.js'
+import { type BudgetUse, budgetsRule, groupRule, type JobGroup, mergeBudgets, type PlannedBudget } from './budgets.js'
 import type { JobRef } from './job-ref.js'
 import type { LanePolicy } from './lanes.js'
 import type { Links } from './links.js'
@@ -54,6 +55,13 @@ export interface EnqueueOptions {
    * the lane.
    */
   lane?: string | undefined
+  /** Budgets that the job needs, in addition to those of its definition. The job starts when all of them have room. */
+  budgets?: readonly BudgetUse[] | undefined
+  /**
+   * Group to which the job belongs, such as `tenant:42`. Groups take turns: a group's first job does not wait for all jobs of the other
+   * groups, but at most for one job of each. Within a group, jobs start in order.
+   */
+  group?: JobGroup | undefined
   /** Jobs that must end before the new job. The new job may run when all these jobs are done or discarded. */
   after?: readonly (JobRef | number)[] | undefined
   /**
@@ -97,6 +105,8 @@ export const childRules = {
   timeout: timeoutRule,
   unique: uniqueRule,
   lane: { expected: 'a name', read: (given: unknown) => checkName(given, 'lane') },
+  budgets: budgetsRule,
+  group: groupRule,
   after: { expected: 'a list of enqueued jobs or of job ids', read: idsOf },
   ifFailed: oneOf('cancel', 'run', 'wait'),
   meta: metaRule,
@@ -122,12 +132,16 @@ export function checkDeadline(
 }
 
 export function linksOf(
-  { lanes }: { readonly lanes: LanePolicy },
-  { lane, after = [], ifFailed, retry, timeout }: ParsedOptions,
+  { lanes, budgets: always }: { readonly lanes: LanePolicy; readonly budgets: readonly PlannedBudget[] },
+  { lane, budgets = [], group, after = [], ifFailed, retry, timeout }: ParsedOptions,
+  keyOf: (budget: string) => string,
   more: Links = {},
 ): Links | undefined {
+  const needed = mergeBudgets([...always, ...budgets])
   const links: Links = {
     ...(lane === undefined ? {} : { lane: { name: lane, ...lanes } }),
+    ...(needed.length === 0 ? {} : { budgets: needed.map((one) => ({ key: keyOf(one.name), ...one })) }),
+    ...(group === undefined ? {} : { group }),
     ...(after.length === 0 ? {} : { after }),
     ...(after.length === 0 || ifFailed === undefined || ifFailed === 'cancel' ? {} : { ifFailed }),
     own: readOwnOptions(retry, timeout),

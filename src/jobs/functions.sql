@@ -305,21 +305,25 @@ create or replace function holdfast.lane_faults() returns table (key bigint, nam
   set search_path = pg_catalog, pg_temp
   as $$
     with placed as (
-      select (links->'lane'->>'key')::bigint as key from holdfast.job_live where links ? 'lane'
+      select links, 'all' as holds from holdfast.job_live where links ?| '{lane,budgets}'
       union all
-      select (linked->'links'->'lane'->>'key')::bigint
-      from holdfast.follow_up
-      where linked->'links' ? 'lane' and coalesce((linked->>'placed')::boolean, true)
+      select links, 'lane' from holdfast.waiting where stage = 'budget'
+      union all
+      select linked->'links', coalesce(linked->>'holds', 'all') from holdfast.follow_up where linked->'links' ?| '{lane,budgets}'
     ),
     counted as (
-      select placed.key, count(*) as jobs from placed group by placed.key
+      select p.key, sum(p.weight) as weights
+      from placed
+      cross join lateral holdfast.job_places(placed.links, placed.holds) as p
+      group by p.key
     )
-    select coalesce(lane.key, counted.key), lane.name, lane.active, coalesce(counted.jobs, 0)
+    select coalesce(lane.key, counted.key), lane.name, lane.active, coalesce(counted.weights, 0)
     from holdfast.lane
     full join counted on counted.key = lane.key
-    where lane.active is distinct from coalesce(counted.jobs, 0)
+    where lane.active is distinct from coalesce(counted.weights, 0)
   $$;
-comment on function holdfast.lane_faults() is 'Returns the lanes whose active count is wrong. The result must always be empty.';
+comment on function holdfast.lane_faults() is
+  'Returns the lanes, budgets and rounds whose active count is wrong. The result must always be empty.';
 
 -- Workers and queues.
 
@@ -538,7 +542,7 @@ create or replace function holdfast.job_enqueue(
     if heads::text ~ '"(delay_ms|run_at|start_by|start_by_ms|links|unique)"\s*:' then
       select
         coalesce(bool_or("unique" is not null), false) as are_unique,
-        coalesce(bool_or(delay_ms > 0 or run_at > clock_timestamp() or links ?| '{lane,after}'), false) as may_wait,
+        coalesce(bool_or(delay_ms > 0 or run_at > clock_timestamp() or links ?| '{lane,budgets,group,after}'), false) as may_wait,
         coalesce(bool_or(start_by is not null or start_by_ms is not null), false) as have_deadlines
       into kinds_of_heads
       from json_to_recordset(heads)
@@ -610,7 +614,7 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
             id, queue, kind, priority, failed, max_crashes, log, after_input, last_input,
             case when not coalesce(links ? 'after', false) then delay_ms end as delay_ms,
             case when not coalesce(links ? 'after', false) then run_at end as run_at,
-            holdfast.job_resolve_links(links, queue, delay_ms, run_at) as links
+            holdfast.job_resolve_links(links, queue, kind, delay_ms, run_at) as links
           from json_to_recordset(heads)
             as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, delay_ms bigint,
               run_at timestamptz, log json[], links jsonb, after_input integer, last_input integer)
@@ -627,8 +631,8 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
     )
     select
       array_agg(id),
-      coalesce(array_agg(id) filter (where run_at <= clock_timestamp() and not coalesce(links ?| '{lane,after}', false)), '{}'),
-      count(*) filter (where links ?| '{lane,after}')
+      coalesce(array_agg(id) filter (where run_at <= clock_timestamp() and not coalesce(links ?| '{lane,budgets,after}', false)), '{}'),
+      count(*) filter (where links ?| '{lane,budgets,after}')
     into ids, free, linked
     from enqueued;
     -- Locks on lanes and dependencies must be short. They must be released before a caller's transaction ends or a commit is flushed. A
@@ -680,17 +684,17 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
   declare
     admitted integer := 0;
     free bigint[];
-    laned bigint[];
+    placed bigint[];
     early bigint[];
   begin
     with asked as materialized (
-      select id, stage, run_at, links from holdfast.waiting where id = any(ids) order by id for update skip locked
+      select id, stage, priority, run_at, links from holdfast.waiting where id = any(ids) order by id for update skip locked
     )
     select
-      array_agg(id) filter (where is_due and not links ? 'lane' and not is_before),
-      array_agg(id) filter (where is_due and links ? 'lane' and not is_before),
+      array_agg(id) filter (where is_due and not links ?| '{lane,budgets}' and not is_before),
+      array_agg(id order by priority desc, run_at, id) filter (where is_due and links ?| '{lane,budgets}' and not is_before),
       array_agg(id) filter (where is_before)
-    into free, laned, early
+    into free, placed, early
     from asked
     cross join lateral (
       select run_at <= clock_timestamp() as is_due, links ? 'after' and not links ? 'met' as is_before
@@ -699,7 +703,7 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
     if free is not null then
       admitted := holdfast.job_make_ready(free);
     end if;
-    if laned is not null or early is not null then
+    if placed is not null or early is not null then
       perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
     end if;
     if early is not null then
@@ -709,14 +713,14 @@ create or replace function holdfast.job_admit(ids bigint[]) returns integer
         admitted := admitted + holdfast.job_admit(free);
       end if;
     end if;
-    if laned is not null then
-      admitted := admitted + holdfast.lane_enter(laned);
+    if placed is not null then
+      admitted := admitted + holdfast.lane_enter(placed);
     end if;
     return admitted;
   end
   $$;
 comment on function holdfast.job_admit(bigint[]) is
-  'Moves due jobs with links to their next stage: to their dependencies, to their lanes, or to the table job. Returns the number of jobs '
+  'Moves due jobs with links to their next stage: to their dependencies, lanes and budgets, or to the table job. Returns the number of jobs '
   'that became ready.';
 
 create or replace function holdfast.job_free_keys(linked jsonb) returns void
@@ -806,6 +810,7 @@ create or replace function holdfast.job_replace(
   declare
     old holdfast.job;
     deadline constant jsonb := case when new_start_by is null then '{}' else jsonb_build_object('startBy', new_start_by) end;
+    waited record;
   begin
     -- A job that is sleeping or waiting for a retry may have steps, which belong to the old input.
     if input is not null then
@@ -819,12 +824,12 @@ create or replace function holdfast.job_replace(
       set start_by = excluded.start_by;
     end if;
     -- Clears the failures, because they belong to the old input. A job with a new priority or time gets a new position. A job that is
-    -- waiting in its lane enters the lane again. A job with dependencies gets the new time after its dependencies have ended.
+    -- waiting in a list enters its lane again. A job with dependencies gets the new time after its dependencies have ended.
     update holdfast.waiting
     set payload = coalesce(input, payload),
         meta = new_meta,
         priority = new_priority,
-        stage = case when stage = 'lane' and is_moved then 'time' else stage end,
+        stage = case when lane is not null and is_moved then 'time' else stage end,
         lane = case when not is_moved then lane end,
         rank = case when not is_moved then rank end,
         seq = case when not is_moved then seq end,
@@ -840,10 +845,21 @@ create or replace function holdfast.job_replace(
         crashes = case when input is null then crashes else 0 end,
         failures = case when input is null then failures end
     from (
-      select new_run_at is not null or w.priority <> new_priority as is_moved from holdfast.waiting w where w.id = job_id
+      select
+        w.stage as old_stage, new_run_at is not null or w.priority <> new_priority as is_moved
+      from holdfast.waiting w
+      where w.id = job_id
     ) as seen
-    where id = job_id;
+    where id = job_id
+    returning waiting.queue, waiting.kind, waiting.links, seen.old_stage = 'budget' and seen.is_moved as leaves_lane
+    into waited;
     if found then
+      if waited.leaves_lane and waited.links ? 'lane' then
+        perform holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
+          'id', job_id, 'queue', waited.queue, 'kind', waited.kind, 'state', 'retried', 'links', waited.links, 'holds', 'lane'
+        )));
+        perform holdfast.job_request_maintenance();
+      end if;
       return;
     end if;
     select * into old from holdfast.job_remove(job_id);
@@ -874,7 +890,7 @@ create or replace function holdfast.job_replace(
       new_meta
     );
     perform holdfast.job_release_links(jsonb_build_array(
-      jsonb_build_object('id', old.id, 'queue', old.queue, 'kind', old.kind, 'state', 'retried', 'links', old.links, 'placed', true)
+      jsonb_build_object('id', old.id, 'queue', old.queue, 'kind', old.kind, 'state', 'retried', 'links', old.links)
     ));
     perform holdfast.job_request_maintenance();
   end
@@ -1078,6 +1094,58 @@ create or replace function holdfast.job_sweep_keys(max_count integer) returns in
   $$;
 comment on function holdfast.job_sweep_keys(integer) is 'Deletes up to max_count expired keys. Returns the number of deleted keys.';
 
+create or replace function holdfast.job_read_budgets(budgets jsonb, namespace text) returns jsonb
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    one record;
+    result jsonb;
+  begin
+    if budgets is null then
+      return null;
+    end if;
+    if jsonb_typeof(budgets) <> 'array' or jsonb_array_length(budgets) > 10 then
+      raise exception 'Expected budgets to be a JSON array of at most 10 objects, got %', budgets
+        using errcode = '22023';
+    end if;
+    for one in
+      select b, b->>'name' as name, p.*
+      from jsonb_array_elements(budgets) as b
+      cross join lateral (
+        select
+          coalesce((b->>'weight')::integer, 1) as weight, coalesce((b->>'max')::integer, 1000000) as max, (b->>'count')::integer as count,
+          (b->>'per')::interval as per, coalesce((b->>'burst')::integer, (b->>'count')::integer) as burst
+      ) as p
+    loop
+      if coalesce(one.name, '') = ''
+        or length(one.name) > 500
+        or not one.b ?| '{max,count}'
+        or (one.count is null) <> (one.per is null)
+        or one.count < 1
+        or one.per <= interval '0'
+        or one.max not between 1 and 1000000
+        or one.burst not between 1 and 1000000
+        or one.weight not between 1 and least(one.max, one.burst)
+      then
+        raise exception 'Expected a budget with a name, max, a rate (count and per), or both, and a weight that fits, got %', one.b
+          using errcode = '22023',
+                hint = 'For example {"name": "openai", "max": 20, "weight": 2} or {"name": "tenant:42", "count": 100, "per": "1 minute"}.';
+      end if;
+      result := coalesce(result, '[]') || jsonb_strip_nulls(jsonb_build_object(
+        'key', holdfast.lock_key(namespace, 'budget/' || one.name),
+        'name', one.name,
+        'max', one.max,
+        'every', greatest(1, ceil(extract(epoch from one.per) * 1e6 / one.count))::bigint,
+        'burst', one.burst,
+        'weight', one.weight
+      ));
+    end loop;
+    return result;
+  end
+  $$;
+comment on function holdfast.job_read_budgets(jsonb, text) is 'Checks and completes the budgets of a job that SQL enqueues.';
+
 -- The payload may be json, jsonb or text. Separate functions for these types would make a call with a literal such as '{"to": "ada"}'
 -- ambiguous, because the literal has no type yet.
 create or replace function holdfast.enqueue(
@@ -1091,14 +1159,17 @@ create or replace function holdfast.enqueue(
   unique_key text default null,
   lane text default null,
   meta jsonb default null,
-  start_by timestamptz default null
+  start_by timestamptz default null,
+  budgets jsonb default null,
+  in_group text default null
 ) returns bigint
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     key bigint;
-    names constant text := concat_ws(':', queue, kind, unique_key, lane, namespace);
+    names constant text := concat_ws(':', queue, kind, unique_key, lane, in_group, namespace);
+    links jsonb;
     -- The cast throws if the text is not JSON.
     input constant text := payload::text::json::text;
     heads json;
@@ -1123,6 +1194,10 @@ create or replace function holdfast.enqueue(
       raise exception 'Expected a lane with at least one character, got an empty string'
         using errcode = '22023';
     end if;
+    if in_group = '' or length(in_group) > 500 then
+      raise exception 'Expected in_group to have 1 to 500 characters, got %', length(in_group)
+        using errcode = '22023';
+    end if;
     if octet_length(input) > 1000000 then
       raise exception 'Expected a payload of at most 1000000 bytes of JSON, got %', octet_length(input)
         using errcode = '22023',
@@ -1139,10 +1214,18 @@ create or replace function holdfast.enqueue(
     end if;
     -- The library rejects the same names (src/base/missing-values.ts). A test compares both.
     if names ~ '(^|[^[:alnum:]_-])(undefined|NaN|Invalid Date)($|[^[:alnum:]_-])|\[object [A-Za-z]\w*\]' then
-      raise exception 'Expected queue, kind, unique_key, lane and namespace to have a value in every part, got "%"', names
+      raise exception 'Expected queue, kind, unique_key, lane, in_group and namespace to have a value in every part, got "%"', names
         using errcode = '22023',
               hint = 'A template literal interpolated a value that is missing: every caller without it would share this name.';
     end if;
+    links := nullif(
+      jsonb_strip_nulls(jsonb_build_object(
+        'lane', case when lane is not null then jsonb_build_object('name', lane, 'max', 1) end,
+        'group', case when in_group is not null then jsonb_build_object('name', in_group, 'weight', 1) end,
+        'budgets', holdfast.job_read_budgets(budgets, namespace)
+      )),
+      '{}'
+    );
     key := holdfast.lock_key(namespace, 'queue/' || queue);
     perform holdfast.job_record_queue(key, namespace, queue);
     inputs := '[' || input || ']';
@@ -1154,7 +1237,7 @@ create or replace function holdfast.enqueue(
       'delay_ms', (extract(epoch from delay) * 1000)::bigint,
       'run_at', run_at,
       'start_by', start_by,
-      'links', case when lane is not null then json_build_object('lane', json_build_object('name', lane, 'max', 1)) end,
+      'links', links,
       'after_input', 0,
       'last_input', 1,
       'unique', case
@@ -1167,7 +1250,7 @@ create or replace function holdfast.enqueue(
     );
   end
   $$;
-comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text, jsonb, timestamptz) is
+comment on function holdfast.enqueue(text, text, anycompatible, integer, interval, timestamptz, text, text, text, jsonb, timestamptz, jsonb, text) is
   'Enqueues a job from SQL, in the current transaction: '
   'select holdfast.enqueue(''default'', ''send-email'', ''{"to": "a@example.com"}''). '
   'Returns its id, or the id of the job that already has the unique_key.';
@@ -1393,7 +1476,7 @@ create or replace function holdfast.job_claim_skipped(
         holdfast.job_text(j.id, array_position(kinds, kind), payload, priority, failed, crashes, max_crashes, links, meta), ','
         order by priority desc, j.entry
       ),
-      jsonb_agg(jsonb_build_object('id', j.id, 'queue', queue, 'kind', kind, 'links', links)) filter (where links ? 'lane')
+      jsonb_agg(jsonb_build_object('id', j.id, 'queue', queue, 'kind', kind, 'links', links)) filter (where links ?| '{lane,budgets}')
     into ids, texts, linked
     from gone
     join holdfast.job j on j.id = gone.id and j.entry = gone.entry
@@ -1562,7 +1645,7 @@ create or replace function holdfast.job_read_window(
       )) filter (where is_there and not is_plain)
     into count, last_xid, last_entry, ids, texts, large_ids, large_entries, large_times, others
     from (
-      select picked.*, at is not null and (links is null or not links ?| '{unique,lane,startBy}') and is_there as is_plain
+      select picked.*, at is not null and (links is null or not links ?| '{unique,lane,budgets,startBy}') and is_there as is_plain
       from (
         select
           candidate.*,
@@ -2076,7 +2159,7 @@ create or replace function holdfast.job_retry(job_id bigint, from_start boolean)
     update holdfast.waiting
     set run_at = clock_timestamp()
     where id = job_id
-    returning coalesce(links ?| '{lane,after}', false)
+    returning coalesce(links ?| '{lane,budgets,after}', false)
     into is_linked;
     if not found then
       return false;
@@ -2207,7 +2290,7 @@ create or replace function holdfast.job_stop(job_id bigint, new_state text, reas
   as $$
   declare
     stopped holdfast.job_stopped;
-    is_placed boolean := false;
+    holds text;
   begin
     insert into holdfast.job_stopped
       (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
@@ -2216,13 +2299,16 @@ create or replace function holdfast.job_stop(job_id bigint, new_state text, reas
       f.links, f.meta
     from holdfast.job_find(array[job_id]) as f
     returning * into stopped;
-    delete from holdfast.waiting where waiting.id = job_id;
+    delete from holdfast.waiting
+    where waiting.id = job_id
+    returning case when stage = 'budget' and links ? 'lane' then 'lane' else 'none' end
+    into holds;
     if not found then
       perform holdfast.job_remove(job_id);
-      is_placed := true;
+      holds := 'all';
     end if;
     return holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
-      'id', job_id, 'queue', stopped.queue, 'kind', stopped.kind, 'state', new_state, 'links', stopped.links, 'placed', is_placed
+      'id', job_id, 'queue', stopped.queue, 'kind', stopped.kind, 'state', new_state, 'links', stopped.links, 'holds', holds
     )));
   end
   $$;
@@ -2316,7 +2402,7 @@ create or replace function holdfast.job_run_again(ids bigint[]) returns integer
       select
         id, queue, priority, kind, payload, enqueued_at, clock_timestamp(), max_crashes, log, failures, nullif(links - 'startBy', '{}'), meta
       from latest
-      returning id, coalesce(links ?| '{lane,after}', false) as is_linked
+      returning id, coalesce(links ?| '{lane,budgets,after}', false) as is_linked
     )
     select array_agg(id order by id) filter (where not is_linked), bool_or(is_linked)
     into moved, is_any_linked
@@ -2391,7 +2477,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
     end loop;
     with due as materialized (
       -- Only these links can delay a job.
-      select id, coalesce(links ?| '{lane,after}', false) as is_linked
+      select id, coalesce(links ?| '{lane,budgets,after}', false) as is_linked
       from holdfast.waiting
       where stage = 'time'
         and run_at <= (select clock_timestamp())
@@ -2860,7 +2946,7 @@ create or replace function holdfast.job_expire(max_count integer)
 comment on function holdfast.job_expire(integer) is
   'Ends up to max_count jobs that no worker has claimed before their deadline, and returns them. Their follow-ups have no owner.';
 
--- Lanes and dependencies. Only one transaction at a time changes them, and it never waits for another transaction (see job_run_follow_ups).
+-- Lanes, budgets, groups and dependencies. Only one transaction at a time changes them, and it never waits for another transaction (see job_run_follow_ups).
 -- Therefore the transaction locks only the rows that it moves.
 
 -- PostgreSQL inlines this function only without a search_path setting. Therefore each operator is qualified with its schema.
@@ -2895,13 +2981,20 @@ create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_co
 comment on function holdfast.job_unmet_dependencies(bigint[], integer) is
   'Returns the jobs that block these jobs, with their states, up to max_count per job.';
 
-create or replace function holdfast.job_resolve_links(links jsonb, queue bigint, delay_ms bigint, run_at timestamptz) returns jsonb
+create or replace function holdfast.job_resolve_links(links jsonb, queue bigint, kind text, delay_ms bigint, run_at timestamptz) returns jsonb
   language sql
   as $$
     select case
         when links ? 'lane'
         then jsonb_set(links, '{lane,key}', to_jsonb(holdfast.lock_key(queue::text, 'lane/' || (links->'lane'->>'name'))))
         else links
+      end
+      || case
+        when links ? 'group'
+        then jsonb_build_object('budgets', coalesce(links->'budgets', '[]') || jsonb_build_object(
+          'key', holdfast.lock_key(queue::text, 'round/' || kind), 'name', kind, 'scope', 'round', 'max', 10, 'weight', 1
+        ))
+        else '{}'
       end
       || case
         when links ? 'after' and coalesce(delay_ms, 0) > 0
@@ -2911,8 +3004,23 @@ create or replace function holdfast.job_resolve_links(links jsonb, queue bigint,
         else '{}'
       end
   $$;
-comment on function holdfast.job_resolve_links(jsonb, bigint, bigint, timestamptz) is
-  'Completes links for storage: adds the key of the lane and, for a job with dependencies, its earliest start.';
+comment on function holdfast.job_resolve_links(jsonb, bigint, text, bigint, timestamptz) is
+  'Completes links for storage: adds the key of the lane, the round of a job with a group and, for a job with dependencies, its earliest start.';
+
+-- PostgreSQL inlines this function only without a search_path setting. Therefore each operator is qualified with its schema.
+create or replace function holdfast.job_places(links jsonb, holds text) returns table (key bigint, weight integer)
+  language sql immutable
+  as $$
+    select (links operator(pg_catalog.->) 'lane' operator(pg_catalog.->>) 'key')::pg_catalog.int8, 1
+    where holds operator(pg_catalog.=) any(array['all', 'lane'])
+      and links operator(pg_catalog.?) 'lane'
+    union all
+    select (one operator(pg_catalog.->>) 'key')::pg_catalog.int8, (one operator(pg_catalog.->>) 'weight')::pg_catalog.int4
+    from pg_catalog.jsonb_array_elements(links operator(pg_catalog.->) 'budgets') as one
+    where holds operator(pg_catalog.=) any(array['all', 'budgets'])
+  $$;
+comment on function holdfast.job_places(jsonb, text) is
+  'Returns the rows of the table lane in which a job with these links has a place, with its weight. holds: all, lane, budgets or none.';
 
 create or replace function holdfast.job_record_follow_ups(linked jsonb) returns bigint[]
   language sql
@@ -2928,7 +3036,7 @@ create or replace function holdfast.job_record_follow_ups(linked jsonb) returns 
         ) as is_awaited
       ) as needed
       where needed.is_awaited
-        or (one->'links' ? 'lane' and coalesce((one->>'placed')::boolean, true))
+        or (one->'links' ?| '{lane,budgets}' and one->>'holds' is distinct from 'none')
       returning number
     )
     select array_agg(number) from loosened
@@ -2949,7 +3057,7 @@ comment on function holdfast.job_request_maintenance() is 'Requests maintenance 
 create or replace function holdfast.lane_is_empty(cursors bigint[]) returns boolean
   language sql immutable
   as $$ select array_remove(cursors, null) = '{}' $$;
-comment on function holdfast.lane_is_empty(bigint[]) is 'Whether no job is waiting in a lane.';
+comment on function holdfast.lane_is_empty(bigint[]) is 'Whether no job is waiting in the list of a lane.';
 
 create or replace function holdfast.lane_room(max integer, active integer, every bigint, burst integer, free_at timestamptz, at timestamptz)
   returns integer
@@ -2961,125 +3069,41 @@ create or replace function holdfast.lane_room(max integer, active integer, every
         when every is null then max
         else floor((burst * every - extract(epoch from greatest(free_at, at) - at) * 1e6) / every)
       end,
-      500
+      1000
     ))::integer
   $$;
 comment on function holdfast.lane_room(integer, integer, bigint, integer, timestamptz, timestamptz) is
-  'Returns the number of jobs that a lane may admit now, at most 500.';
+  'Returns the sum of the weights that a lane may admit now, at most 1,000.';
 
-create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) returns integer
-  language plpgsql
+create or replace function holdfast.lane_round_max(queue bigint, kind text, pace real) returns integer
+  language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
-  declare
-    now constant timestamptz := clock_timestamp();
-    chosen bigint[];
-    chosen_keys bigint[];
-    moved integer := 0;
-  begin
-    -- Skips jobs that another transaction is cancelling or replacing. due_at ensures that these jobs are checked again soon.
-    select array_agg(next.id), array_agg(next.lane)
-    into chosen, chosen_keys
-    from unnest(keys, gone) as t (key, gone)
-    cross join lateral (
-      select * from holdfast.lane where lane.key = t.key order by version desc limit 1
-    ) as l
-    cross join lateral (select holdfast.lane_room(max, active - t.gone, every, burst, free_at, now) as room) as r
-    cross join lateral (
-      select parked.*
-      from unnest(l.cursors) with ordinality as level (cursors, at)
-      cross join lateral (
-        select waiting.id, waiting.lane
-        from holdfast.waiting
-        where waiting.lane = l.key
-          and waiting.rank = level.at - 6
-          and waiting.seq > level.cursors
-          and waiting.stage = 'lane'
-        order by waiting.seq
-        limit r.room
-        for update skip locked
-      ) as parked
-      where level.cursors is not null
-        and r.room > 0
-      order by level.at
-      limit r.room
-    ) as next;
-    if chosen is not null then
-      moved := holdfast.job_make_ready(chosen);
-    end if;
-    update holdfast.lane
-    set version = l.version + 1,
-        active = l.active - l.gone + l.more,
-        cursors = l.first,
-        free_at = case when l.every is null or l.more = 0 then l.free_at else l.rested_at end,
-        due_at = case
-          when holdfast.lane_is_empty(l.first) then
-            case when l.every is not null and l.active - l.gone + l.more = 0 then l.rested_at end
-          when l.active - l.gone + l.more >= l.max then null
-          else greatest(
-            now + interval '20 ms',
-            l.rested_at - make_interval(secs => (l.burst - 1) * l.every / 1e6)
-          )
-        end
-    from (
-      select
-        l.*,
-        t.gone,
-        more,
-        case when l.every is null then now else greatest(l.free_at, now) + make_interval(secs => more * l.every / 1e6) end
-          as rested_at,
-        array(
-          select (
-            select waiting.seq - 1
-            from holdfast.waiting
-            where waiting.lane = l.key
-              and waiting.rank = level.at - 6
-              and waiting.seq > level.cursors
-              and waiting.stage = 'lane'
-            order by waiting.seq
-            limit 1
-          )
-          from unnest(l.cursors) with ordinality as level (cursors, at)
-          order by level.at
-        ) as first
-      from unnest(keys, gone) as t (key, gone)
-      cross join lateral (
-        select * from holdfast.lane where lane.key = t.key order by version desc limit 1
-      ) as l
-      left join (select key, count(*)::integer as found from unnest(chosen_keys) as key group by key) as c on c.key = l.key
-      cross join lateral (select coalesce(c.found, 0) as more) as m
-    ) as l
-    where lane.key = l.key
-      and lane.version = l.version;
-    delete from holdfast.lane
-    using unnest(keys) as k (key)
-    where lane.key = k.key
-      and lane.version = (select version from holdfast.lane as l where l.key = k.key order by version desc limit 1)
-      and lane.active = 0
-      and holdfast.lane_is_empty(lane.cursors)
-      and (lane.every is null or lane.free_at <= now);
-    return moved;
-  end
+    select least(10000, ceil(pace) + coalesce(
+      (select nullif(sum(slots), 0) from holdfast.worker where lane_round_max.queue = any(worker.queues) and lane_round_max.kind = any(kinds)),
+      10
+    ))::integer
   $$;
-comment on function holdfast.lane_fill(bigint[], integer[]) is
-  'Subtracts jobs that have left from each lane, admits the next waiting jobs, and deletes unused lanes. '
-  'Returns the number of admitted jobs.';
+comment on function holdfast.lane_round_max(bigint, text, real) is
+  'Returns the maximum number of admitted jobs of a kind with groups: enough to keep the workers busy until more jobs are admitted. A larger '
+  'number would let the jobs of one group delay the others.';
 
-create or replace function holdfast.lane_enter(ids bigint[]) returns integer
+create or replace function holdfast.lane_open(ids bigint[]) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
-  declare
-    now constant timestamptz := clock_timestamp();
-    ready bigint[];
-    crowded bigint[];
-    moved integer := 0;
   begin
-    -- In each lane, the latest of these jobs sets the lane's limits, unless a later job has already set them.
     with given as materialized (
-      select distinct on (p.key) p.*, w.queue, w.id
+      select distinct on (p.key)
+        p.key, coalesce(p.scope, placed.scope) as scope, p.name, p.every, p.burst, w.queue, w.id,
+        case when p.scope = 'round' then holdfast.lane_round_max(w.queue, w.kind, 0) else p.max end as max
       from holdfast.waiting w
-      cross join lateral jsonb_to_record(w.links->'lane') as p (key bigint, name text, max integer, every bigint, burst integer)
+      cross join lateral (
+        select 'lane' as scope, w.links->'lane' as place where w.links ? 'lane'
+        union all
+        select 'budget', place from jsonb_array_elements(w.links->'budgets') as place
+      ) as placed
+      cross join lateral jsonb_to_record(placed.place) as p (key bigint, scope text, name text, max integer, every bigint, burst integer)
       where w.id = any(ids)
       order by p.key, w.id desc
     ),
@@ -3091,8 +3115,8 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       ) as l
     ),
     made as (
-      insert into holdfast.lane (key, queue, name, max, every, burst, updated_by_job)
-      select key, queue, name, max, every, burst, id
+      insert into holdfast.lane (key, scope, queue, name, max, every, burst, updated_by_job)
+      select key, scope, queue, name, max, every, burst, id
       from given
       where not exists (select from known where known.key = given.key)
     )
@@ -3106,55 +3130,129 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
     join given on given.key = known.key
     where lane.key = known.key
       and lane.version = known.version
+      and lane.scope <> 'round'
       and lane.updated_by_job < given.id
       and (lane.max, lane.every, lane.burst) is distinct from (given.max, given.every, given.burst);
-    -- If no job is waiting in the lane, the first jobs that enter are admitted while slots are free. All other jobs wait in order.
-    with entrant as materialized (
+  end
+  $$;
+comment on function holdfast.lane_open(bigint[]) is
+  'Creates the lanes, budgets and rounds of these waiting jobs. In each of them, the latest of the jobs sets the limits, unless a later job '
+  'has already set them.';
+
+create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], out moved integer, out parked integer, out keys bigint[])
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now constant timestamptz := clock_timestamp();
+    next_round bigint;
+    ready bigint[];
+    next_step bigint[];
+    other record;
+  begin
+    perform holdfast.lane_open(ids);
+    -- Positions only grow, so that a reader of the list need not skip the dead index entries of earlier jobs.
+    select (last_value + 1) * 1000 into next_round from holdfast.job_number;
+    with candidate as materialized (
       select
-        w.id, l.key, l.version, (-w.priority)::smallint as rank,
-        case when holdfast.lane_is_empty(l.cursors)
-          then holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now)
-          else 0
-        end as room,
-        row_number() over (partition by l.key order by w.priority desc, w.run_at, w.id) as place
-      from holdfast.waiting w
-      cross join lateral (
-        select * from holdfast.lane where lane.key = (w.links->'lane'->>'key')::bigint order by version desc limit 1
-      ) as l
-      where w.id = any(ids)
+        w.id, c.at, c.source, w.links, (-w.priority)::smallint as rank,
+        case when w.links ? 'lane' and w.stage <> 'budget' then 'lane' else 'budgets' end as step
+      from unnest(ids, sources) with ordinality as c (id, source, at)
+      join holdfast.waiting w on w.id = c.id
     ),
-    parked as (
+    -- The weights of all candidates before this one count, even if they are not admitted. This function is called again for a job
+    -- that waits although there is room.
+    need as materialized (
+      select
+        c.id, c.at, c.source, p.key, p.weight, l.version,
+        c.source is null and not holdfast.lane_is_empty(l.cursors)
+        or coalesce(sum(p.weight) over before, 0) + least(p.weight, l.max, l.burst)
+          > holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now) as is_blocked,
+        row_number() over (partition by c.id) as place
+      from candidate c
+      cross join lateral holdfast.job_places(c.links, c.step) as p
+      cross join lateral (
+        select * from holdfast.lane where lane.key = p.key order by version desc limit 1
+      ) as l
+      window before as (partition by p.key order by c.at rows between unbounded preceding and 1 preceding)
+    ),
+    verdict as materialized (
+      select id, case when bool_or(is_blocked and key = source) then min(source) else (array_agg(key order by place) filter (where is_blocked))[1] end as lane
+      from need
+      group by id
+    ),
+    entrant as materialized (
+      select c.id, c.at, v.lane, c.rank, c.step, g.name as in_group, 1000 / coalesce(g.weight, 1) as distance
+      from verdict v
+      join candidate c on c.id = v.id
+      left join lateral jsonb_to_record(c.links->'group') as g (name text, weight integer) on c.step = 'budgets'
+      where v.lane is not null
+        and v.lane is distinct from c.source
+    ),
+    tail as materialized (
+      select t.lane, t.rank, t.in_group, greatest(coalesce(first.cursors, next_round), last.seq) as seq
+      from (select distinct lane, rank, in_group from entrant) as t
+      cross join lateral (
+        select l.cursors[t.rank + 6] as cursors from holdfast.lane l where l.key = t.lane order by version desc limit 1
+      ) as first
+      left join lateral (
+        select max(w.seq) as seq
+        from holdfast.waiting w
+        where first.cursors is not null
+          and t.in_group is not null
+          and w.lane = t.lane
+          and w.rank = t.rank
+          and w.stage = 'budget'
+          and w.links ? 'group'
+          and w.links->'group'->>'name' = t.in_group
+          and w.seq > first.cursors
+        union all
+        select max(w.seq)
+        from holdfast.waiting w
+        where first.cursors is not null
+          and t.in_group is null
+          and w.lane = t.lane
+          and w.rank = t.rank
+          and w.seq > first.cursors
+      ) as last on last.seq is not null
+    ),
+    placed as (
       update holdfast.waiting
-      set stage = 'lane',
-          lane = numbered.key,
-          rank = numbered.rank,
-          seq = numbered.number
+      set stage = case e.step when 'lane' then 'lane' else 'budget' end,
+          lane = e.lane,
+          rank = e.rank,
+          seq = e.seq
       from (
-        select in_order.*, nextval('holdfast.job_number') as number
-        from (select * from entrant where place > room order by key, place) as in_order
-        offset 0
-      ) as numbered
-      where waiting.id = numbered.id
+        select
+          entrant.*,
+          tail.seq + entrant.distance * row_number() over (partition by entrant.lane, entrant.rank, entrant.in_group order by entrant.at) as seq
+        from entrant
+        join tail on tail.lane = entrant.lane and tail.rank = entrant.rank and tail.in_group is not distinct from entrant.in_group
+      ) as e
+      where waiting.id = e.id
       returning waiting.lane as key, waiting.rank, waiting.seq
     ),
     level as materialized (
       select key, array_agg(rank) as ranks, array_agg(cursors) as cursors
-      from (select key, rank, min(seq) - 1 as cursors from parked group by key, rank) as first
+      from (select key, rank, min(seq) - 1 as cursors from placed group by key, rank) as first
       group by key
     ),
     counted as materialized (
       select entered.*, level.ranks, level.cursors
       from (
-        select key, version, count(*) filter (where place <= room)::integer as more, max(id) as latest
-        from entrant
-        group by key, version
+        select
+          need.key, need.version, max(need.id) as latest,
+          coalesce(sum(need.weight) filter (where verdict.lane is null), 0)::integer as more
+        from need
+        join verdict on verdict.id = need.id
+        group by need.key, need.version
       ) as entered
       left join level on level.key = entered.key
     ),
     changed as (
       update holdfast.lane
       set version = lane.version + 1,
-          active = lane.active + c.more,
+          active = active + c.more,
           updated_by_job = greatest(updated_by_job, c.latest),
           free_at = case
             when every is null or c.more = 0 then free_at
@@ -3173,21 +3271,182 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
       returning lane.key, lane.cursors
     )
     select
-      (select array_agg(id) from entrant where place <= room),
+      array_agg(c.id) filter (where c.step = 'budgets' or not c.links ? 'budgets'),
+      array_agg(c.id order by c.at) filter (where c.step = 'lane' and c.links ? 'budgets'),
+      (select count(*) from entrant),
       (select array_agg(key) from changed where not holdfast.lane_is_empty(cursors))
-    into ready, crowded;
+    into ready, next_step, parked, keys
+    from candidate c
+    join verdict v on v.id = c.id and v.lane is null;
+    moved := 0;
     if ready is not null then
       moved := holdfast.job_make_ready(ready);
     end if;
-    -- A lane with waiting jobs can have free slots, for example if its max was raised.
-    if crowded is not null then
-      moved := moved + holdfast.lane_fill(crowded, array_fill(0, array[cardinality(crowded)]));
+    if next_step is not null then
+      update holdfast.waiting
+      set stage = 'budget',
+          lane = null,
+          rank = null,
+          seq = null
+      where id = any(next_step);
+      select * into other from holdfast.lane_admit(next_step, array_fill(null::bigint, array[cardinality(next_step)]));
+      moved := moved + other.moved;
+      parked := parked + cardinality(next_step);
+      keys := keys || other.keys;
     end if;
+  end
+  $$;
+comment on function holdfast.lane_admit(bigint[], bigint[]) is
+  'Admits waiting jobs, which the caller has locked, in this order, while there is room in their lane or in all their budgets. sources: the '
+  'key of the list from which each job comes, or null if it comes from none. A job that cannot be admitted is placed in the list of a row without room. '
+  'moved: number of jobs that became ready. parked: number of jobs that changed to another list. keys: rows in whose lists jobs are waiting.';
+
+create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now constant timestamptz := clock_timestamp();
+    chosen bigint[];
+    sources bigint[];
+    touched bigint[] := keys;
+    result record;
+    moved integer := 0;
+  begin
+    update holdfast.lane
+    set version = l.version + 1,
+        active = l.active - l.gone,
+        pace = case when l.scope = 'round' then p.pace else 0 end,
+        paced_at = now,
+        max = case when l.scope = 'round' then holdfast.lane_round_max(l.queue, l.name, p.pace) else l.max end
+    from (
+      select l.*, t.gone
+      from unnest(keys, gone) as t (key, gone)
+      cross join lateral (
+        select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+      ) as l
+      where t.gone > 0
+        or l.scope = 'round'
+    ) as l
+    cross join lateral (
+      select (l.gone + l.pace * exp(-20 * least(1, extract(epoch from now - greatest(l.paced_at, now - interval '1 s')))))::real as pace
+    ) as p
+    where lane.key = l.key
+      and lane.version = l.version;
+    -- Each pass admits a job or moves a job to another list. The number of passes is limited, because the lock is held meanwhile. due_at
+    -- ensures that the rest is done soon.
+    for pass in 1 .. 10 loop
+      -- Skips jobs that another transaction is cancelling or replacing. due_at ensures that these jobs are checked again soon.
+      select array_agg(next.id), array_agg(next.lane)
+      into chosen, sources
+      from unnest(touched) as t (key)
+      cross join lateral (
+        select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+      ) as l
+      cross join lateral (select holdfast.lane_room(max, active, every, burst, free_at, now) as room) as r
+      cross join lateral (
+        select in_list.*
+        from unnest(l.cursors) with ordinality as level (cursors, at)
+        cross join lateral (
+          select waiting.id, waiting.lane
+          from holdfast.waiting
+          where waiting.lane = l.key
+            and waiting.rank = level.at - 6
+            and waiting.seq > level.cursors
+          order by waiting.seq
+          limit r.room
+          for update skip locked
+        ) as in_list
+        where level.cursors is not null
+          and r.room > 0
+        order by level.at
+        limit r.room
+      ) as next;
+      exit when chosen is null;
+      select * into result from holdfast.lane_admit(chosen, sources);
+      moved := moved + result.moved;
+      touched := array(select distinct key from unnest(touched || result.keys) as key order by key);
+      exit when result.moved + result.parked = 0;
+    end loop;
+    update holdfast.lane
+    set version = l.version + 1,
+        cursors = l.first,
+        due_at = case
+          when holdfast.lane_is_empty(l.first) then case when l.every is not null and l.active = 0 then l.free_at end
+          -- The workers may have changed.
+          when l.scope = 'round' and l.active >= l.max then now + interval '1 s'
+          when l.active + l.charge > l.max then null
+          when l.every is null then now + interval '20 ms'
+          else greatest(now + interval '20 ms', l.free_at - make_interval(secs => (l.burst - l.charge) * l.every / 1e6))
+        end
+    from (
+      select
+        l.*,
+        first,
+        (
+          -- Weight of the first job in the list.
+          select least(p.weight, l.max, l.burst)
+          from unnest(first) with ordinality as level (cursors, at)
+          join holdfast.waiting w on w.lane = l.key and w.rank = level.at - 6 and w.seq = level.cursors + 1
+          cross join lateral holdfast.job_places(w.links, 'all') as p
+          where p.key = l.key
+          order by level.at
+          limit 1
+        ) as charge
+      from unnest(touched) as t (key)
+      cross join lateral (
+        select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+      ) as l
+      cross join lateral (
+        select array(
+          select (
+            select waiting.seq - 1
+            from holdfast.waiting
+            where waiting.lane = l.key
+              and waiting.rank = level.at - 6
+              and waiting.seq > level.cursors
+            order by waiting.seq
+            limit 1
+          )
+          from unnest(l.cursors) with ordinality as level (cursors, at)
+          order by level.at
+        ) as first
+        offset 0
+      ) as heads
+    ) as l
+    where lane.key = l.key
+      and lane.version = l.version;
+    delete from holdfast.lane
+    using unnest(touched) as k (key)
+    where lane.key = k.key
+      and lane.version = (select version from holdfast.lane as l where l.key = k.key order by version desc limit 1)
+      and lane.active = 0
+      and holdfast.lane_is_empty(lane.cursors)
+      and (lane.every is null or lane.free_at <= now);
     return moved;
   end
   $$;
+comment on function holdfast.lane_fill(bigint[], integer[]) is
+  'Subtracts the weights of jobs that have left from each lane, admits the next waiting jobs, and deletes unused lanes. '
+  'Returns the number of admitted jobs.';
+
+create or replace function holdfast.lane_enter(ids bigint[]) returns integer
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    result record;
+  begin
+    select * into result from holdfast.lane_admit(ids, array_fill(null::bigint, array[cardinality(ids)]));
+    -- A lane with waiting jobs can have room, for example if its max was raised.
+    if result.keys is not null then
+      return result.moved + holdfast.lane_fill(result.keys, array_fill(0, array[cardinality(result.keys)]));
+    end if;
+    return result.moved;
+  end
+  $$;
 comment on function holdfast.lane_enter(bigint[]) is
-  'Adds due jobs, which the caller has locked, to their lanes. Each job becomes ready or waits in its lane. '
+  'Adds due jobs, which the caller has locked, to their lanes and budgets. Each job becomes ready or waits. '
   'Returns the number of jobs that became ready.';
 
 create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons text[]) returns void
@@ -3213,7 +3472,7 @@ create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons 
       returning id, queue, kind, links
     )
     select jsonb_agg(
-      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links, 'placed', false)
+      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links, 'holds', 'none')
     )
     into linked
     from kept;
@@ -3451,12 +3710,11 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
       delete from holdfast.follow_up where number = any(numbers) returning follow_up.linked
     ),
     counted as (
-      select key, sum(jobs)::integer as jobs
+      select key, sum(weight)::integer as weights
       from (
-        select (linked->'links'->'lane'->>'key')::bigint as key, 1 as jobs
+        select p.key, p.weight
         from linked
-        where linked->'links' ? 'lane'
-          and coalesce((linked->>'placed')::boolean, true)
+        cross join lateral holdfast.job_places(linked->'links', coalesce(linked->>'holds', 'all')) as p
         union all
         select key, 0 from (
           select key from holdfast.lane where due_at <= (select clock_timestamp()) order by due_at limit 500
@@ -3466,7 +3724,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     )
     select
       (select array_agg(key order by key) from counted),
-      (select array_agg(jobs order by key) from counted),
+      (select array_agg(weights order by key) from counted),
       (
         select jsonb_agg(jsonb_build_object('id', linked->'id', 'state', linked->'state'))
         from linked
@@ -3478,7 +3736,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
       ids := ids || released;
       if not is_all then
         insert into holdfast.follow_up (session, linked)
-        select 0, one || '{"awaited": true, "placed": false}' from jsonb_array_elements(ended) as one;
+        select 0, one || '{"awaited": true, "holds": "none"}' from jsonb_array_elements(ended) as one;
       end if;
     end if;
     if keys is not null then
@@ -3691,7 +3949,7 @@ create or replace function holdfast.job_send(job_id bigint, event text, data jso
       and exists (
         select from holdfast.job_step s where s.job = job_id and s.event = job_send.event and s.ended_at is null
       )
-    returning coalesce(links ?| '{lane,after}', false)
+    returning coalesce(links ?| '{lane,budgets,after}', false)
     into is_linked;
     if is_linked then
       perform holdfast.job_request_maintenance();

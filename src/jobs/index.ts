@@ -1,3 +1,11 @@
+export {
+  type Budget,
+  type BudgetOptions,
+  type BudgetUse,
+  defineBudget,
+  type JobGroup,
+  type PlannedBudget,
+} from './budgets.js'
 export type { JobsOptions } from './context.js'
 export {
   type BatchJobOptions,

@@ -67,6 +67,7 @@ export class Intake {
   readonly #unserved: UnservedCheck
   readonly #enqueuing: Enqueuing
   readonly #unique: UniqueEnqueuing
+  readonly #budgetKeyOf: (budget: string) => string
   /** Largest job ID that is known to have been assigned. */
   #lastNumber = 0
 
@@ -83,6 +84,7 @@ export class Intake {
     this.#tracing = tracing
     this.#middleware = middleware.enqueue
     this.#unserved = unserved
+    this.#budgetKeyOf = (budget) => queues.budgetKeyOf(budget)
     this.#enqueuing = new Enqueuing(store, followUps)
     this.#unique = new UniqueEnqueuing(store)
   }
@@ -160,7 +162,9 @@ export class Intake {
   async prepare(definition: JobDefinition, input: unknown, priority: number): Promise<{ head: string; input: string }> {
     checkDefinition(definition)
     await validated(definition, input)
-    return { head: `${this.#plainHead(definition, priority)}}`, input: writePayload(input, 'an input') ?? 'null' }
+    const links = linksOf(definition, {}, this.#budgetKeyOf)
+    const head = `${this.#plainHead(definition, priority)}${links ? `,"links":${JSON.stringify(links)}` : ''}}`
+    return { head, input: writePayload(input, 'an input') ?? 'null' }
   }
 
   /** Passes a single job through the middleware. */
@@ -295,11 +299,12 @@ export class Intake {
     checkDeadline(startBy, delay, runAt)
     if (typeof startBy === 'number') head += `,"start_by_ms":${Math.ceil(startBy)}`
     else if (startBy) head += `,"start_by":"${startBy.toISOString()}"`
-    const links = linksOf(definition, asked, more)
+    const links = linksOf(definition, asked, this.#budgetKeyOf, more)
     const trace = this.#tracing.tracer?.traceparent()
     if (trace !== undefined) head += `,"links":${JSON.stringify({ ...links, trace })}`
     else if (links) head += `,"links":${JSON.stringify(links)}`
-    const waits: EnqueueClass = links?.lane || links?.after ? 'linked' : isLater ? 'delayed' : 'ready'
+    const waits: EnqueueClass =
+      links?.lane || links?.budgets || links?.group || links?.after ? 'linked' : isLater ? 'delayed' : 'ready'
     if (unique === undefined) return { head, waits }
     const uniqueOf = readUnique(unique, isLater, many)
     const slotOf = (input: unknown) => {

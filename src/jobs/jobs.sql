@@ -36,8 +36,8 @@ recorded as (
       keep_days = excluded.keep_days,
       registered_at = excluded.registered_at
 )
-insert into holdfast.worker (session, number, instance, queues, kinds)
-values ($1, $2, $3, $4::text::bigint[], $5::text[])
+insert into holdfast.worker (session, number, instance, queues, kinds, slots)
+values ($1, $2, $3, $4::text::bigint[], $5::text[], $7)
 on conflict (session, number) do update
 set queues = excluded.queues,
     kinds = excluded.kinds
@@ -285,19 +285,19 @@ select
         limit 10000
       ) as before
     )
-    when 'lane' then (
+    when 'time' then 0
+    when 'jobs' then 0
+    else (
       select count(*)::integer
       from (
         select from holdfast.waiting
         where waiting.lane = this.lane
-          and waiting.stage = 'lane'
           and (waiting.rank, waiting.seq) < (this.rank, this.seq)
         limit 10000
       ) as before
     )
-    else 0
   end as ahead,
-  l.name as lane, l.max, l.active,
+  l.name as lane, l.scope, l.max, l.active,
   case when l.every is not null then l.free_at - make_interval(secs => (l.burst - 1) * l.every / 1e6) end as free_at,
   case
     when this.stage = 'lane' then (
@@ -417,7 +417,7 @@ select
       coalesce(
         (
           select jsonb_agg(
-            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'discarded', 'links', links, 'placed', false)
+            jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'discarded', 'links', links, 'holds', 'none')
           )
           from candidate
         ),

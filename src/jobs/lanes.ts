@@ -25,11 +25,11 @@ const laneRules = {
   burst: wholeNumber(1, 1_000_000),
 }
 
-export function lanePolicy(given: unknown): LanePolicy {
-  const { max = 1, rate, burst = rate?.count ?? 1 } = readOptions('lanes', given, laneRules)
+export function readPolicy(what: string, given: unknown, defaultMax: number): LanePolicy {
+  const { max = defaultMax, rate, burst = rate?.count ?? 1 } = readOptions(what, given, laneRules)
   if (rate === undefined) {
     if ((given as LaneOptions | undefined)?.burst === undefined) return { max }
-    throw new UsageError('Expected lanes.burst in combination with lanes.rate, got only lanes.burst')
+    throw new UsageError(`Expected ${what}.burst in combination with ${what}.rate, got only ${what}.burst`)
   }
   return { max, every: Number((intervalNsOf(rate, burst) + 999n) / 1_000n), burst }
 }

@@ -1,3 +1,4 @@
+import type { PlannedBudget } from './budgets.js'
 import type { LanePolicy } from './lanes.js'
 import type { OwnOptions } from './policy.js'
 
@@ -9,6 +10,10 @@ import type { OwnOptions } from './policy.js'
 export interface Links {
   /** The job's lane and the lane's limits. The database adds the lane's key. */
   readonly lane?: (LanePolicy & { readonly name: string }) | undefined
+  /** The budgets that the job needs at the same time. The database adds the round of a job with a group. */
+  readonly budgets?: readonly (PlannedBudget & { readonly key: string })[] | undefined
+  /** The job's group, which determines when its turn in a budget comes. */
+  readonly group?: { readonly name: string; readonly weight: number } | undefined
   /** IDs of the jobs that must end before this job. */
   readonly after?: readonly number[] | undefined
   /** Behavior if a job in `after` fails. If undefined, this job is cancelled. */

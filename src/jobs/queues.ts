@@ -54,6 +54,10 @@ export class Queues {
     return arrayLiteral(queues.map((queue) => this.keyOf(queue)))
   }
 
+  budgetKeyOf(budget: string): string {
+    return hashedKey(this.#namespace, `budget/${budget}`).key
+  }
+
   #newKeyOf(queue: string): string {
     return hashedKey(this.#namespace, `queue/${checkName(queue, 'queue')}`).key
   }

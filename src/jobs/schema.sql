@@ -153,15 +153,18 @@ comment on table holdfast.waiting is
 comment on column holdfast.waiting.run_at is 'Earliest start.';
 comment on column holdfast.waiting.stage is
   'Reason for the wait. time: the job is waiting for run_at, and then for admission. jobs: other jobs must end first. lane: the job is '
-  'waiting in its lane.';
-comment on column holdfast.waiting.lane is 'Key of the lane in which the job is waiting.';
-comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers leave the lane first.';
-comment on column holdfast.waiting.seq is 'Position in the lane among jobs with the same priority.';
+  'waiting in its lane. budget: the job has its place in its lane, if it has one, and is waiting for a budget or for the turn of its group.';
+comment on column holdfast.waiting.lane is 'Key of the row of the table lane for which the job is waiting. Null in the stages time and jobs.';
+comment on column holdfast.waiting.rank is 'Negated priority. Smaller numbers leave the list first.';
+comment on column holdfast.waiting.seq is
+  'Position in the list among jobs with the same priority. 1,000 units are a round, in which each group of jobs gets its turn.';
 comment on column holdfast.waiting.unmet is 'Number of jobs that must end first, in the stage jobs.';
 -- Finds one queue's waiting jobs, for operators who inspect the queue.
 create index waiting_queue on holdfast.waiting (queue, run_at, id);
 create index waiting_run_at on holdfast.waiting (run_at) where stage = 'time';
-create index waiting_lane on holdfast.waiting (lane, rank, seq) where stage = 'lane';
+create index waiting_lane on holdfast.waiting (lane, rank, seq) where lane is not null;
+-- Finds the last position of a group.
+create index waiting_group on holdfast.waiting (lane, rank, ((links->'group'->>'name')), seq) where stage = 'budget' and links ? 'group';
 create index waiting_workflow on holdfast.waiting (((links->>'workflow')::bigint)) where links ? 'workflow';
 
 create table holdfast.job_stopped (
@@ -317,6 +320,7 @@ create table holdfast.worker (
   instance text not null,
   queues bigint[] not null,
   kinds text[] not null default '{}',
+  slots integer not null default 1,
   sleeping boolean not null default false,
   since timestamptz not null default clock_timestamp(),
   primary key (session, number)
@@ -327,6 +331,7 @@ comment on column holdfast.worker.session is 'The epoch''s number. See instance.
 comment on column holdfast.worker.number is 'Number of the worker in its instance.';
 comment on column holdfast.worker.queues is 'Keys of the queues that the worker serves.';
 comment on column holdfast.worker.kinds is 'Kinds of jobs that the worker claims. Empty while it closes.';
+comment on column holdfast.worker.slots is 'Number of jobs that the worker runs at the same time.';
 comment on column holdfast.worker.sleeping is 'Whether the worker is idle and wants a notification about new jobs.';
 
 create table holdfast.claim (
@@ -368,6 +373,7 @@ create index unique_job_expires_at on holdfast.unique_job (expires_at) where exp
 create table holdfast.lane (
   key bigint not null,
   version bigint not null default 0,
+  scope text not null default 'lane',
   queue bigint not null,
   name text not null,
   max integer not null,
@@ -375,27 +381,37 @@ create table holdfast.lane (
   burst integer,
   updated_by_job bigint not null,
   active integer not null default 0,
+  pace real not null default 0,
+  paced_at timestamptz not null default '-infinity',
   cursors bigint[] not null default array_fill(null::bigint, '{11}'),
   free_at timestamptz not null default '-infinity',
   due_at timestamptz,
   primary key (key, version)
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.lane is
-  'Lanes with jobs, or with a rate limit that has not recovered. Each lane has one row. Each change gives the row the next version, and '
-  'readers start at the highest version. Readers therefore need not skip old versions that a long transaction keeps.';
-comment on column holdfast.lane.key is 'Key that lock_key() derives from the key of the queue and lane/<name>.';
-comment on column holdfast.lane.version is 'Number of changes to the lane.';
-comment on column holdfast.lane.name is 'Name of the lane, unique in its queue.';
-comment on column holdfast.lane.max is 'Maximum number of the lane''s jobs in the table job.';
-comment on column holdfast.lane.every is 'Time between two admissions at the full rate, in microseconds. Null if the lane has no rate limit.';
-comment on column holdfast.lane.burst is 'Number of jobs that may be admitted immediately after an idle period.';
-comment on column holdfast.lane.updated_by_job is 'ID of the latest job that entered the lane. This job determines max and the rate limit.';
+  'Lanes, budgets and rounds with jobs, or with a rate limit that has not recovered. Each of them has one row. Each change gives the row '
+  'the next version, and readers start at the highest version. Readers therefore need not skip old versions that a long transaction keeps.';
+comment on column holdfast.lane.key is
+  'Key that lock_key() derives from the key of the queue and lane/<name> or round/<kind>, or from the namespace and budget/<name>.';
+comment on column holdfast.lane.version is 'Number of changes to the row.';
+comment on column holdfast.lane.scope is
+  'lane: a lane of a queue. budget: a budget of a namespace. round: limits the admitted jobs of a kind with groups.';
+comment on column holdfast.lane.queue is 'Queue of the job for which the row was inserted. A budget has jobs of other queues, too.';
+comment on column holdfast.lane.name is 'Name of the lane or the budget, or the kind of the jobs with groups.';
+comment on column holdfast.lane.max is 'Maximum sum of the weights of the jobs in the table job. For a round, see lane_round_max.';
+comment on column holdfast.lane.every is
+  'Time between two admissions of a job with the weight 1 at the full rate, in microseconds. Null if there is no rate limit.';
+comment on column holdfast.lane.burst is 'Sum of the weights of the jobs that may be admitted immediately after an idle period.';
+comment on column holdfast.lane.updated_by_job is 'ID of the latest job that entered. This job determines max and the rate limit.';
 comment on column holdfast.lane.active is
-  'Number of the lane''s jobs in the table job, plus the number of jobs that have left that table and whose follow-up has not run yet.';
+  'Sum of the weights of the jobs in the table job and of jobs that have left that table and whose follow-up has not run yet. For a lane, '
+  'also the jobs that wait for a budget.';
+comment on column holdfast.lane.pace is 'Number of jobs that left in about the last 50 ms before paced_at. Used for a round only.';
+comment on column holdfast.lane.paced_at is 'Time of the last change of pace.';
 comment on column holdfast.lane.cursors is
-  'For each priority, highest first: a seq below which no job is waiting in the lane. Null if no job with this priority is waiting.';
+  'For each priority, highest first: a seq below which no job is waiting. Null if no job with this priority is waiting.';
 comment on column holdfast.lane.free_at is 'Time when the rate limit will have recovered completely.';
-comment on column holdfast.lane.due_at is 'Time of the next check, unless a job enters or leaves the lane earlier.';
+comment on column holdfast.lane.due_at is 'Time of the next check, unless a job enters or leaves earlier.';
 create index lane_due_at on holdfast.lane (due_at) where due_at is not null;
 
 create table holdfast.follow_up (
@@ -408,7 +424,8 @@ comment on table holdfast.follow_up is
   'Maintenance applies the effects on behalf of dead processes.';
 comment on column holdfast.follow_up.session is 'Number of the epoch that ended the job. 0 if no worker ended it.';
 comment on column holdfast.follow_up.linked is
-  'The job: id, queue, kind, state and links. placed is false if the job was not in the table job.';
+  'The job: id, queue, kind, state and links. holds is lane if the job had a place only in its lane, and none if it had no place. Otherwise '
+  'the job had all its places.';
 create index follow_up_session on holdfast.follow_up (session);
 
 create table holdfast.dependency (

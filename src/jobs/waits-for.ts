@@ -3,7 +3,7 @@ import type { JobStep } from './job-step.js'
 /**
  * Reason why a job is not running yet. `time`: the job is waiting for its start time. `attempt`: the job is waiting for
  * its next attempt. `sleep`: its handler has called `job.sleep`. `event`: its handler has called `job.event`. `pause`: the job's queue is paused. `jobs`: other jobs must end or be retried first. `lane`: the
- * job's lane is full. `rate`: the lane's rate limit is exhausted. `worker`: no worker serves the queue (`queue`), or
+ * job's lane is full. `rate`: the lane's rate limit is exhausted. `budget`: a budget has no room. `worker`: no worker serves the queue (`queue`), or
  * none of the queue's workers has a definition for the job's kind (`kind`). `turn`: a worker will claim the job.
  * `ahead` is the number of jobs before this job, counted up to 10,000.
  */
@@ -83,13 +83,27 @@ export type WaitsFor = {
       readonly ahead: number
     }
   | {
+      /** A budget that the job needs has no room. */
+      readonly reason: 'budget'
+      /** Name of the budget. */
+      readonly budget: string
+      /** Maximum sum of the weights of the running jobs. */
+      readonly max: number
+      /** Sum of the weights of the budget's jobs that are running or ready. */
+      readonly used: number
+      /** Earliest time when the rate limit of the budget allows another job. Undefined if its rate does not delay the job. */
+      readonly until: Date | undefined
+      /** Number of jobs that are waiting ahead of this job, counted up to 10,000. */
+      readonly ahead: number
+    }
+  | {
       /** No worker can claim the job. */
       readonly reason: 'worker'
       /** `queue`: no worker serves the queue. `kind`: none of the queue's workers has a definition for this kind. */
       readonly unserved: 'queue' | 'kind'
     }
   | {
-      /** A worker will claim the job. */
+      /** A worker will claim the job. If the job has a group, the turn of the group must come first. */
       readonly reason: 'turn'
       /** Number of jobs that will be claimed before this job, counted up to 10,000. */
       readonly ahead: number
@@ -97,7 +111,7 @@ export type WaitsFor = {
 )
 
 export interface WaitsForRow {
-  readonly stage: 'time' | 'jobs' | 'lane' | 'ready'
+  readonly stage: 'time' | 'jobs' | 'lane' | 'budget' | 'ready'
   readonly kind: string
   readonly run_at: Date | null
   readonly is_due: boolean
@@ -106,6 +120,7 @@ export interface WaitsForRow {
   readonly unserved: 'queue' | 'kind' | null
   readonly ahead: number
   readonly lane: string | null
+  readonly scope: 'lane' | 'budget' | 'round' | null
   readonly max: number | null
   readonly active: number | null
   readonly free_at: Date | null
@@ -147,6 +162,14 @@ export function waitsForOf(row: WaitsForRow, steps: readonly JobStep[]): WaitsFo
     const holders = running.length > 0 ? ` (by ${running.map(({ id }) => id).join(', ')})` : ''
     const text = `its lane ${lane}: ${row.active ?? 0} of ${max} slots are in use${holders}, behind ${many(ahead)}`
     return { reason: 'lane', lane, max, running, ahead, text }
+  }
+  if (row.scope === 'budget' && row.lane !== null) {
+    const [budget, max, used] = [row.lane, row.max ?? 1, row.active ?? 0]
+    const until = used < max ? (row.free_at ?? undefined) : undefined
+    const what = until
+      ? `the rate limit of the budget ${budget}, until ${until.toISOString()} at the earliest`
+      : `the budget ${budget}: ${used} of ${max} are in use`
+    return { reason: 'budget', budget, max, used, until, ahead, text: `${what}, behind ${many(ahead)}` }
   }
   if (since !== null)
     return { reason: 'pause', since, text: `its queue, which has been paused since ${since.toISOString()}` }

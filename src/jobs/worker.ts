@@ -315,6 +315,7 @@ export class Worker {
       arrayLiteral(this.#queues),
       this.#kinds,
       this.#registration,
+      this.#options.concurrency,
     ])
     this.#epoch = epoch
     this.#forgetEpoch = epoch.onLoss((reason) => this.#attempts.loseAll(reason))

@@ -124,7 +124,7 @@ with windows as (
 ),
 nearer as (
   update holdfast.waiting
-  set run_at = case when stage = 'lane' then run_at else run_at - make_interval(secs => $2::float8 / 1000) end,
+  set run_at = case when lane is null then run_at - make_interval(secs => $2::float8 / 1000) else run_at end,
       links = links || (
         select coalesce(jsonb_object_agg(key, value::timestamptz - make_interval(secs => $2::float8 / 1000)), '{}')
         from jsonb_each_text(links)
@@ -198,7 +198,7 @@ from (
 -- Removes all jobs in the given queues and their unique keys. Returns the number of removed jobs. Also returns the jobs that have links, in
 -- the format that job_release_links expects. Workers detect that they no longer own their claims.
 with live as materialized (
-  select id, queue, kind, links, fence, true as placed from holdfast.job_live where queue = any($1::text::bigint[])
+  select id, queue, kind, links, fence, 'all' as holds from holdfast.job_live where queue = any($1::text::bigint[])
 ),
 claims as (
   delete from holdfast.claim where fence in (select fence from live)
@@ -213,7 +213,9 @@ removed as (
   delete from holdfast.job_removed where queue = any($1::text::bigint[])
 ),
 waiting as (
-  delete from holdfast.waiting where queue = any($1::text::bigint[]) returning id, queue, kind, links
+  delete from holdfast.waiting
+  where queue = any($1::text::bigint[])
+  returning id, queue, kind, links, case when stage = 'budget' then 'lane' else 'none' end as holds
 ),
 stopped as (
   delete from holdfast.job_stopped where queue = any($1::text::bigint[]) returning id
@@ -237,15 +239,15 @@ keys as (
   delete from holdfast.unique_job where queue = any($1::text::bigint[])
 ),
 unended as (
-  select id, queue, kind, links, placed from live
+  select id, queue, kind, links, holds from live
   union all
-  select id, queue, kind, links, false from waiting
+  select id, queue, kind, links, holds from waiting
 )
 select
   (select count(*) from (select id from entries union select id from waiting union select id from stopped) as jobs)::integer as jobs,
   (
     select jsonb_agg(
-      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links, 'placed', placed)
+      jsonb_build_object('id', id, 'queue', queue, 'kind', kind, 'state', 'cancelled', 'links', links, 'holds', holds)
     )::text
     from unended
     where links is not null

@@ -1,0 +1,237 @@
+import { expect, test } from 'vitest'
+import { defineBudget, defineJob, type EnqueueOptions, UsageError } from '../../src/index.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
+import { databaseUrl, open } from '../setup/instances.js'
+import { gate, untilState, work } from './fixture.js'
+
+const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
+
+/** Waits until no lane, budget or round is left. They are deleted after their last job has ended. */
+async function untilGone(url: string): Promise<void> {
+  await until('no budget is left', async () => (await sql(url, 'select from holdfast.lane')).length === 0)
+  expect(await sql(url, 'select from holdfast.follow_up')).toEqual([])
+}
+
+test('a budget limits the jobs of several queues and kinds, by weight, and waiting jobs occupy no slot', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const provider = defineBudget('provider', { max: 3 })
+  const opening = gate()
+  const running: string[] = []
+  const define = (kind: string, queue: string) =>
+    defineJob(kind, {
+      queue,
+      budgets: [provider],
+      run: async (name: string) => {
+        running.push(name)
+        await opening.opened
+      },
+    })
+  const [chat, image] = [define('chat', 'a'), define('image', 'b')]
+  const free = defineJob('free', { queue: 'a', run: () => 'ran' })
+  work(holdfast, [chat, image, free], { concurrency: 4 })
+  await holdfast.jobs.enqueue(chat, 'chat 1')
+  await until('the first job runs', () => running.length === 1)
+  await holdfast.jobs.enqueue(image, 'image 2', { budgets: [{ budget: provider, weight: 2 }] })
+  await until('the second job runs', () => running.length === 2)
+  const heavy = await holdfast.jobs.enqueue(chat, 'heavy', { budgets: [{ budget: provider, weight: 3 }] })
+  await untilWaiting(url, 1)
+  const light = await holdfast.jobs.enqueue(image, 'light')
+  await untilWaiting(url, 2)
+  const why = (await holdfast.jobs.find(light.id))!.waitsFor
+  expect(why).toMatchObject({ reason: 'budget', budget: 'provider', max: 3, used: 3, ahead: 1 })
+  expect(why!.text).toBe('the budget provider: 3 of 3 are in use, behind 1 other')
+  // One slot of the worker is free, although two jobs are waiting.
+  expect(await holdfast.jobs.result(await holdfast.jobs.enqueue(free))).toBe('ran')
+  expect(await faultsOf(url)).toEqual([])
+  opening.open()
+  await untilState(holdfast, heavy.id, 'done')
+  await untilState(holdfast, light.id, 'done')
+  expect(running).toEqual(['chat 1', 'image 2', 'heavy', 'light'])
+  await untilGone(url)
+})
+
+test('a job with two budgets takes both or none, and holds nothing while it waits', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const provider = defineBudget('provider', { max: 2 })
+  const tenant = defineBudget('tenant', { max: 1 })
+  const gates = new Map<string, () => void>()
+  const job = defineJob('job', {
+    budgets: [provider],
+    run: (name: string) => new Promise<void>((resolve) => gates.set(name, resolve)),
+  })
+  work(holdfast, [job], { concurrency: 10 })
+  await holdfast.jobs.enqueue(job, 'x1', { budgets: [tenant.of('x')] })
+  await until('x1 runs', () => gates.has('x1'))
+  for (const name of ['x2', 'x3']) await holdfast.jobs.enqueue(job, name, { budgets: [tenant.of('x')] })
+  await untilWaiting(url, 2)
+  // The jobs of tenant x that wait do not use the provider's second place.
+  await holdfast.jobs.enqueue(job, 'y1', { budgets: [tenant.of('y')] })
+  await until('y1 runs', () => gates.has('y1'))
+  await holdfast.jobs.enqueue(job, 'z1', { budgets: [tenant.of('z')] })
+  await untilWaiting(url, 3)
+  expect(await faultsOf(url)).toEqual([])
+  gates.get('x1')!()
+  // Both x2 and z1 have room now. The provider has one place, and x2 needs it as well as its tenant.
+  await until('one more runs', () => gates.size === 3)
+  gates.get('y1')!()
+  await until('both run', () => gates.has('x2') && gates.has('z1'))
+  expect(gates.has('x3')).toBe(false)
+  gates.get('z1')!()
+  gates.get('x2')!()
+  await until('x3 runs', () => gates.has('x3'))
+  gates.get('x3')!()
+  await untilGone(url)
+})
+
+test('a job keeps its place in its lane while it waits for a budget, and frees it when it is cancelled', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const provider = defineBudget('provider', { max: 1 })
+  const opening = gate()
+  const order: string[] = []
+  const job = defineJob('job', {
+    run: async (name: string) => {
+      order.push(name)
+      if (name === 'first') await opening.opened
+    },
+  })
+  work(holdfast, [job], { concurrency: 10 })
+  await holdfast.jobs.enqueue(job, 'first', { budgets: [provider] })
+  await until('the first job runs', () => order.length === 1)
+  const held = await holdfast.jobs.enqueue(job, 'held', { lane: 'a', budgets: [provider] })
+  await untilWaiting(url, 1)
+  const behind = await holdfast.jobs.enqueue(job, 'behind', { lane: 'a' })
+  await untilWaiting(url, 2)
+  expect((await holdfast.jobs.find(behind.id))!.waitsFor).toMatchObject({ reason: 'lane', ahead: 0 })
+  expect(await faultsOf(url)).toEqual([])
+  expect(await holdfast.jobs.cancel(held.id)).toBe(true)
+  await untilState(holdfast, behind.id, 'done')
+  opening.open()
+  await until('the first job has ended', async () => (await sql(url, 'select from holdfast.lane')).length === 0)
+  expect(order).toEqual(['first', 'behind'])
+  await untilGone(url)
+})
+
+test('groups take turns, by weight, and a job without a group goes to the end', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const provider = defineBudget('provider', { max: 1 })
+  const order: string[] = []
+  const job = defineJob('job', { budgets: [provider], run: (name: string) => void order.push(name) })
+  const names = (group: string, count: number) => Array.from({ length: count }, (_, at) => `${group}${at}`)
+  await holdfast.jobs.enqueueMany(job, names('a', 6), { group: 'a' })
+  await untilWaiting(url, 5)
+  await holdfast.jobs.enqueueMany(job, names('b', 2), { group: 'b' })
+  await holdfast.jobs.enqueueMany(job, names('c', 4), { group: { name: 'c', weight: 2 } })
+  await holdfast.jobs.enqueue(job, 'plain')
+  await untilWaiting(url, 12)
+  work(holdfast, [job], { concurrency: 1 })
+  await until('all jobs have run', () => order.length === 13)
+  // In each round, a and b get one turn, and c gets two.
+  expect(order.slice(1, 5).toSorted()).toEqual(['a1', 'b0', 'c0', 'c1'])
+  expect(order.slice(5, 9).toSorted()).toEqual(['a2', 'b1', 'c2', 'c3'])
+  expect(order.slice(9)).toEqual(['a3', 'a4', 'a5', 'plain'])
+  await untilGone(url)
+})
+
+test('a group without a budget is not delayed by the jobs of another group', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const order: string[] = []
+  const job = defineJob('job', { run: (name: string) => void order.push(name) })
+  const other = defineJob('other', { run: () => 'ran' })
+  await holdfast.jobs.enqueueMany(job, new Array(2_000).fill('big'), { group: 'big' })
+  // Without a worker, ten jobs are admitted.
+  await untilWaiting(url, 1_990)
+  const small = await holdfast.jobs.enqueue(job, 'small', { group: 'small' })
+  await untilWaiting(url, 1_991)
+  expect((await holdfast.jobs.find(small.id))!.waitsFor).toMatchObject({ reason: 'turn' })
+  work(holdfast, [job, other], { concurrency: 5 })
+  await untilState(holdfast, small.id, 'done')
+  expect(order.indexOf('small')).toBeLessThan(40)
+  await until('all jobs have run', () => order.length === 2_001)
+  await untilGone(url)
+})
+
+test('a rate counts weights, and admits the next job when there is room for its weight', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const tenant = defineBudget('tenant', { rate: '10/s' })
+  let done = 0
+  const job = defineJob('job', { run: () => void done++ })
+  const use = (weight: number) => ({ budgets: [{ budget: tenant, weight }] })
+  work(holdfast, [job])
+  await holdfast.jobs.enqueueMany(job, [null, null], use(5))
+  await until('two jobs have run', () => done === 2)
+  const third = await holdfast.jobs.enqueue(job, null, use(5))
+  await untilWaiting(url, 1)
+  expect((await holdfast.jobs.find(third.id))!.waitsFor).toMatchObject({ reason: 'budget', budget: 'tenant' })
+  await untilState(holdfast, third.id, 'done')
+  const [entries] = await sql<{ ms: number }>(
+    url,
+    'select (extract(epoch from max(entered_at) - min(entered_at)) * 1000)::float8 as ms from holdfast.job',
+  )
+  // The third job needs half of the rate of a second.
+  expect(entries!.ms).toBeGreaterThan(400)
+  await untilGone(url)
+})
+
+test('a job from SQL, a child and a job in a transaction use budgets, and a retry takes its budget again', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const provider = defineBudget('provider', { max: 1 })
+  const seen: string[] = []
+  const child = defineJob('child', { budgets: [provider], run: () => void seen.push('child') })
+  const job = defineJob('job', {
+    budgets: [provider],
+    retry: { attempts: 2, backoff: 10 },
+    run: async (name: string, job) => {
+      seen.push(`${name} ${job.attempt}`)
+      if (name === 'fails' && job.attempt === 1) throw new Error('first')
+      if (name === 'parent') await job.enqueue(child)
+    },
+  })
+  work(holdfast, [job, child])
+  const client = await sqlSession(url)
+  await client.query('begin')
+  const { id } = await holdfast.jobs.enqueue(job, 'parent', { tx: client })
+  await client.query(`
+    select holdfast.enqueue('default', 'job', '"sql"', budgets => '[{"name": "provider", "max": 1}]', in_group => 'a')
+  `)
+  await client.query('commit')
+  const fails = await holdfast.jobs.enqueue(job, 'fails')
+  await untilState(holdfast, fails.id, 'done')
+  await untilState(holdfast, id, 'done')
+  await until('all have run', () => ['child', 'sql 1', 'fails 2'].every((one) => seen.includes(one)))
+  await untilGone(url)
+})
+
+test('invalid budgets and groups throw a UsageError', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const refused = async (message: string, call: () => unknown) =>
+    expect((await caught(UsageError, async () => call())).message).toContain(message)
+  await refused('Expected a budget with max or rate, got neither', () => defineBudget('a', {}))
+  await refused('Expected budget.burst in combination with budget.rate', () => defineBudget('a', { max: 1, burst: 2 }))
+  const budget = defineBudget('a', { max: 5, rate: '3/s' })
+  const job = defineJob('job')
+  const enqueue = (options: EnqueueOptions) => () => holdfast.jobs.enqueue(job, null, options)
+  await refused('Expected a weight from 1 to 3 for the budget a, got 4', enqueue({ budgets: [{ budget, weight: 4 }] }))
+  for (const budgets of [['a'], [{ budget }], 'a', [{ name: 'a' }]] as never[]) {
+    await refused('Expected', enqueue({ budgets }))
+  }
+  for (const group of ['', { name: 'a', weight: 0 }, { weight: 2 }, 7] as never[]) {
+    await refused('Expected', enqueue({ group }))
+  }
+})
+
+async function untilWaiting(url: string, jobs: number): Promise<void> {
+  await until(`${jobs} jobs wait in lists`, async () => {
+    const [row] = await sql<{ n: number }>(
+      url,
+      'select count(*)::int as n from holdfast.waiting where lane is not null',
+    )
+    return row!.n === jobs
+  })
+}

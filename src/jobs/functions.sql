@@ -3095,17 +3095,22 @@ create or replace function holdfast.lane_open(ids bigint[]) returns void
   begin
     with given as materialized (
       select distinct on (p.key)
-        p.key, coalesce(p.scope, placed.scope) as scope, p.name, p.every, p.burst, w.queue, w.id,
-        case when p.scope = 'round' then holdfast.lane_round_max(w.queue, w.kind, 0) else p.max end as max
-      from holdfast.waiting w
-      cross join lateral (
-        select 'lane' as scope, w.links->'lane' as place where w.links ? 'lane'
-        union all
-        select 'budget', place from jsonb_array_elements(w.links->'budgets') as place
-      ) as placed
-      cross join lateral jsonb_to_record(placed.place) as p (key bigint, scope text, name text, max integer, every bigint, burst integer)
-      where w.id = any(ids)
-      order by p.key, w.id desc
+        p.key, coalesce(p.scope, asked.scope) as scope, p.name, p.every, p.burst, asked.queue, asked.id,
+        case when p.scope = 'round' then holdfast.lane_round_max(asked.queue, p.name, 0) else p.max end as max
+      from (
+        -- Most of the jobs have the same places.
+        select placed.scope, placed.place, w.queue, max(w.id) as id
+        from holdfast.waiting w
+        cross join lateral (
+          select 'lane' as scope, w.links->'lane' as place where w.links ? 'lane'
+          union all
+          select 'budget', place from jsonb_array_elements(w.links->'budgets') as place
+        ) as placed
+        where w.id = any(ids)
+        group by placed.scope, placed.place, w.queue
+      ) as asked
+      cross join lateral jsonb_to_record(asked.place) as p (key bigint, scope text, name text, max integer, every bigint, burst integer)
+      order by p.key, asked.id desc
     ),
     known as materialized (
       select given.key, l.version
@@ -3153,6 +3158,7 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
     perform holdfast.lane_open(ids);
     -- Positions only grow, so that a reader of the list need not skip the dead index entries of earlier jobs.
     select (last_value + 1) * 1000 into next_round from holdfast.job_number;
+    -- No CTE is joined with another one, because a nested loop over 1,000 rows each would take as long as all the rest.
     with candidate as materialized (
       select
         w.id, c.at, c.source, w.links, (-w.priority)::smallint as rank,
@@ -3160,15 +3166,14 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
       from unnest(ids, sources) with ordinality as c (id, source, at)
       join holdfast.waiting w on w.id = c.id
     ),
-    -- The weights of all candidates before this one count, even if they are not admitted. This function is called again for a job
-    -- that waits although there is room.
     need as materialized (
       select
-        c.id, c.at, c.source, p.key, p.weight, l.version,
+        c.*, p.key, p.weight, l.version,
+        -- The weights of all candidates before this one count, even if they are not admitted. If the job therefore waits although there is
+        -- room, this function is called again.
         c.source is null and not holdfast.lane_is_empty(l.cursors)
         or coalesce(sum(p.weight) over before, 0) + least(p.weight, l.max, l.burst)
-          > holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now) as is_blocked,
-        row_number() over (partition by c.id) as place
+          > holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now) as is_blocked
       from candidate c
       cross join lateral holdfast.job_places(c.links, c.step) as p
       cross join lateral (
@@ -3176,78 +3181,88 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
       ) as l
       window before as (partition by p.key order by c.at rows between unbounded preceding and 1 preceding)
     ),
-    verdict as materialized (
-      select id, case when bool_or(is_blocked and key = source) then min(source) else (array_agg(key order by place) filter (where is_blocked))[1] end as lane
+    -- blocked_by: the list in which the job must wait. Null if the job is admitted.
+    judged as materialized (
+      select
+        need.*,
+        coalesce(min(key) filter (where is_blocked and key = source) over of_job, min(key) filter (where is_blocked) over of_job) as blocked_by,
+        row_number() over of_job as place
       from need
-      group by id
+      window of_job as (partition by id)
     ),
     entrant as materialized (
-      select c.id, c.at, v.lane, c.rank, c.step, g.name as in_group, 1000 / coalesce(g.weight, 1) as distance
-      from verdict v
-      join candidate c on c.id = v.id
-      left join lateral jsonb_to_record(c.links->'group') as g (name text, weight integer) on c.step = 'budgets'
-      where v.lane is not null
-        and v.lane is distinct from c.source
+      select j.id, j.at, j.blocked_by as lane, j.rank, j.step, g.name as in_group, 1000 / coalesce(g.weight, 1) as distance
+      from judged j
+      left join lateral jsonb_to_record(j.links->'group') as g (name text, weight integer) on j.step = 'budgets'
+      where j.place = 1
+        and j.blocked_by is not null
+        and j.blocked_by is distinct from j.source
     ),
-    tail as materialized (
-      select t.lane, t.rank, t.in_group, greatest(coalesce(first.cursors, next_round), last.seq) as seq
-      from (select distinct lane, rank, in_group from entrant) as t
+    numbered as (
+      select entrant.*, row_number() over (partition by lane, rank, in_group order by at) as nth
+      from entrant
+    ),
+    positioned as (
+      select
+        id, step, numbered.lane, numbered.rank,
+        sum(distance) over in_order
+        + max(
+          case
+            when nth = 1 then greatest(
+              coalesce(first.cursors, next_round),
+              -- If no job is waiting, the index can contain many dead entries.
+              case
+                when first.cursors is null then null
+                when in_group is null
+                then (
+                  select max(w.seq)
+                  from holdfast.waiting w
+                  where w.lane = numbered.lane
+                    and w.rank = numbered.rank
+                    and w.seq > first.cursors
+                )
+                else (
+                  select max(w.seq)
+                  from holdfast.waiting w
+                  where w.lane = numbered.lane
+                    and w.rank = numbered.rank
+                    and w.stage = 'budget'
+                    and w.links ? 'group'
+                    and w.links->'group'->>'name' = in_group
+                    and w.seq > first.cursors
+                )
+              end
+            )
+          end
+        ) over in_order as seq
+      from numbered
       cross join lateral (
-        select l.cursors[t.rank + 6] as cursors from holdfast.lane l where l.key = t.lane order by version desc limit 1
+        select l.cursors[numbered.rank + 6] as cursors from holdfast.lane l where l.key = numbered.lane order by version desc limit 1
       ) as first
-      left join lateral (
-        select max(w.seq) as seq
-        from holdfast.waiting w
-        where first.cursors is not null
-          and t.in_group is not null
-          and w.lane = t.lane
-          and w.rank = t.rank
-          and w.stage = 'budget'
-          and w.links ? 'group'
-          and w.links->'group'->>'name' = t.in_group
-          and w.seq > first.cursors
-        union all
-        select max(w.seq)
-        from holdfast.waiting w
-        where first.cursors is not null
-          and t.in_group is null
-          and w.lane = t.lane
-          and w.rank = t.rank
-          and w.seq > first.cursors
-      ) as last on last.seq is not null
+      window in_order as (partition by numbered.lane, numbered.rank, in_group order by at rows unbounded preceding)
     ),
-    placed as (
+    parked_now as (
       update holdfast.waiting
-      set stage = case e.step when 'lane' then 'lane' else 'budget' end,
-          lane = e.lane,
-          rank = e.rank,
-          seq = e.seq
-      from (
-        select
-          entrant.*,
-          tail.seq + entrant.distance * row_number() over (partition by entrant.lane, entrant.rank, entrant.in_group order by entrant.at) as seq
-        from entrant
-        join tail on tail.lane = entrant.lane and tail.rank = entrant.rank and tail.in_group is not distinct from entrant.in_group
-      ) as e
-      where waiting.id = e.id
+      set stage = case p.step when 'lane' then 'lane' else 'budget' end,
+          lane = p.lane,
+          rank = p.rank,
+          seq = p.seq
+      -- The sort reads the last positions before the first update. Otherwise, the search for the last position would read the new entries.
+      from (select * from positioned order by lane, rank, seq) as p
+      where waiting.id = p.id
       returning waiting.lane as key, waiting.rank, waiting.seq
     ),
-    level as materialized (
-      select key, array_agg(rank) as ranks, array_agg(cursors) as cursors
-      from (select key, rank, min(seq) - 1 as cursors from placed group by key, rank) as first
-      group by key
-    ),
     counted as materialized (
-      select entered.*, level.ranks, level.cursors
+      select
+        key, max(version) as version, max(latest) as latest, coalesce(sum(more), 0)::integer as more,
+        array_agg(rank) filter (where rank is not null) as ranks, array_agg(cursors) filter (where rank is not null) as cursors
       from (
-        select
-          need.key, need.version, max(need.id) as latest,
-          coalesce(sum(need.weight) filter (where verdict.lane is null), 0)::integer as more
-        from need
-        join verdict on verdict.id = need.id
-        group by need.key, need.version
-      ) as entered
-      left join level on level.key = entered.key
+        select key, version, id as latest, case when blocked_by is null then weight end as more, null::smallint as rank, null::bigint as cursors
+        from judged
+        union all
+        select key, null, null, null, rank, min(seq) - 1 from parked_now group by key, rank
+      ) as facts
+      group by key
     ),
     changed as (
       update holdfast.lane
@@ -3271,13 +3286,14 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
       returning lane.key, lane.cursors
     )
     select
-      array_agg(c.id) filter (where c.step = 'budgets' or not c.links ? 'budgets'),
-      array_agg(c.id order by c.at) filter (where c.step = 'lane' and c.links ? 'budgets'),
+      array_agg(id) filter (where step = 'budgets' or not links ? 'budgets'),
+      array_agg(id order by at) filter (where step = 'lane' and links ? 'budgets'),
       (select count(*) from entrant),
       (select array_agg(key) from changed where not holdfast.lane_is_empty(cursors))
     into ready, next_step, parked, keys
-    from candidate c
-    join verdict v on v.id = c.id and v.lane is null;
+    from judged
+    where place = 1
+      and blocked_by is null;
     moved := 0;
     if ready is not null then
       moved := holdfast.job_make_ready(ready);
@@ -3706,6 +3722,17 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     if session is not null then
       numbers := numbers || array(select number from holdfast.follow_up where follow_up.session = job_run_follow_ups.session limit 1000);
     end if;
+    -- Also runs the follow-ups that other workers have recorded meanwhile. These workers wait for the lock, and find nothing left to do. Their
+    -- numbers are close to these numbers. A search of all numbers could read many dead index entries.
+    if numbers <> '{}' then
+      numbers := numbers || array(
+        select near.number
+        from (select min(number) as first, max(number) as last from unnest(numbers) as number) as own
+        cross join lateral (
+          select follow_up.number from holdfast.follow_up where follow_up.number between own.first - 1000 and own.last + 1000 limit 1000
+        ) as near
+      );
+    end if;
     with linked as (
       delete from holdfast.follow_up where number = any(numbers) returning follow_up.linked
     ),
@@ -3761,7 +3788,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
   end
   $$;
 comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
-  'Runs the follow-ups with these numbers and this session''s follow-ups, then admits waiting jobs. Only one such transaction runs '
+  'Runs the follow-ups with these numbers, those near them, and this session''s follow-ups. Then admits waiting jobs. Only one such transaction runs '
   'at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next work is due, or 0 if follow-ups '
   'without an owner remain (session 0).';
 

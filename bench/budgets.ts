@@ -9,8 +9,10 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { defineBudget, defineJob, type EnqueueOptions, Holdfast } from 'holdfast'
+import { defineBudget, defineJob, type BudgetUse, Holdfast } from 'holdfast'
 import { benchDatabase, circumstances, query } from './server.ts'
+
+type Options = { budgets?: readonly BudgetUse[]; group?: string }
 
 const program = fileURLToPath(new URL('./budgets/member.ts', import.meta.url))
 const job = defineJob<{ isMarked?: boolean }>('work')
@@ -58,7 +60,7 @@ async function startMembers(url: string, handlerMs: number, concurrency: number)
   }
 }
 
-async function throughput(handlerMs: number, count: number, options: EnqueueOptions): Promise<number> {
+async function throughput(handlerMs: number, count: number, options: Options): Promise<number> {
   const database = await benchDatabase({ settings: { max_wal_size: '4GB' } })
   const holdfast = await Holdfast.open({ url: database.url })
   const members = await startMembers(database.url, handlerMs, 25)
@@ -151,7 +153,7 @@ if (values.part !== 'fairness') {
     [10, jobs],
     [0, 5 * jobs],
   ] as const) {
-    const cases: Record<string, EnqueueOptions> = { plain: {}, budget: { budgets: [budget] }, group: { group: 'a' } }
+    const cases: Record<string, Options> = { plain: {}, budget: { budgets: [budget] }, group: { group: 'a' } }
     const rates: Record<string, number[]> = { plain: [], budget: [], group: [] }
     for (let round = 0; round < rounds; round++) {
       for (const [name, options] of Object.entries(cases)) {

@@ -111,6 +111,7 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
   const mild = { subject, applies: true, dangerous: false }
   if (state === 'waiting') {
     if (waits === 'lane') return { ...mild, text: `Job ${id} will still wait for its lane.` }
+    if (waits === 'budget') return { ...mild, text: `Job ${id} will still wait for its budgets.` }
     if (waits === 'jobs')
       return { ...mild, text: `Job ${id} will still wait for other jobs, but no longer for its scheduled time.` }
     const left = formatDuration(Math.max(0, (runAt?.getTime() ?? 0) - now.getTime()))

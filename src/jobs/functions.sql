@@ -3007,6 +3007,16 @@ create or replace function holdfast.job_resolve_links(links jsonb, queue bigint,
 comment on function holdfast.job_resolve_links(jsonb, bigint, text, bigint, timestamptz) is
   'Completes links for storage: adds the key of the lane, the round of a job with a group and, for a job with dependencies, its earliest start.';
 
+create or replace function holdfast.job_budget_names(links jsonb) returns jsonb
+  language sql immutable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select coalesce(jsonb_agg(one->'name'), '[]')
+    from jsonb_array_elements(links->'budgets') as one
+    where one->>'scope' is null
+  $$;
+comment on function holdfast.job_budget_names(jsonb) is 'Returns the names of the budgets of a job with these links, without the round of its group.';
+
 -- PostgreSQL inlines this function only without a search_path setting. Therefore each operator is qualified with its schema.
 create or replace function holdfast.job_places(links jsonb, holds text) returns table (key bigint, weight integer)
   language sql immutable

@@ -43,7 +43,7 @@ export interface ContendedName {
   /** ID of the name in this graph, built from the name's kind and key. */
   readonly id: string
   /** Kind of name. */
-  readonly kind: 'lock' | 'lease' | 'election' | 'limit' | 'lane' | 'job'
+  readonly kind: 'lock' | 'lease' | 'election' | 'limit' | 'lane' | 'budget' | 'job'
   /**
    * 64-bit key of the name, in decimal. For a job, the job ID.
    *
@@ -56,9 +56,9 @@ export interface ContendedName {
   readonly label: string | null
   /** Queue of a lane or a job. Null for other kinds of names. */
   readonly queue: string | null
-  /** A limit's or a lane's number of slots. Null for other kinds of names. */
+  /** A limit's, a lane's or a budget's number of slots. Null for other kinds of names. */
   readonly max: number | null
-  /** Number of a limit's or a lane's slots that are in use. Null for other kinds of names. */
+  /** Number of a limit's, a lane's or a budget's slots that are in use. Null for other kinds of names. */
   readonly inUse: number | null
   /** Holders of the name. */
   readonly holders: readonly Holding[]
@@ -74,8 +74,8 @@ export interface Holding {
   readonly participant: string
   /**
    * Kind of hold. `min-hold`: the lease was released, but its minimum hold still blocks the name. `place`: a job
-   * occupies a slot of the lane. `job`: other jobs wait for the job itself. `rate`: the lane has free slots, but has
-   * used up its rate.
+   * occupies a slot of the lane, or a part of the budget. `job`: other jobs wait for the job itself. `rate`: the lane or
+   * budget has free slots, but has used up its rate.
    */
   readonly how: 'lock' | 'lease' | 'min-hold' | 'permit' | 'place' | 'job' | 'rate'
   /** Lock mode in which the name is held. */

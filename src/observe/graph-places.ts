@@ -1,9 +1,9 @@
 import type { Call, ContendedName, Holding, Participant, Wait } from './contended.js'
 import { callOf, groupBy, instanceOf, noHolder, type RecordedWaitRow } from './graph-locks.js'
 
-/** A holder of or waiter for a limit or a lane, or a job that blocks another job or is waiting for another job. */
+/** A holder of or waiter for a limit, a lane or a budget, or a job that blocks another job or is waiting for another job. */
 export interface PlaceRow {
-  kind: 'limit' | 'lane' | 'job'
+  kind: 'limit' | 'lane' | 'budget' | 'job'
   key: string
   namespace: string | null
   label: string | null
@@ -21,13 +21,13 @@ export interface PlaceRow {
   job: string | null
   job_kind: string | null
   job_state: string | null
-  /** Milliseconds until the lane's rate allows the next job. Null if the lane is full or has no rate. */
+  /** Milliseconds until the rate of the lane or budget allows the next job. Null if it is full or has no rate. */
   free_in_ms: number | null
   since_ms: number
   for_ms: number
 }
 
-/** Names of limits, lanes and jobs. Their holders and queues are rows in tables. */
+/** Names of limits, lanes, budgets and jobs. Their holders and queues are rows in tables. */
 export class Places {
   readonly #rows: readonly PlaceRow[]
   readonly #recorded: readonly RecordedWaitRow[]
@@ -81,7 +81,7 @@ function participantOf({ instance, job }: PlaceRow): string {
 
 function holdingOf(row: PlaceRow): Holding {
   const { kind, job, weight, since_ms, for_ms } = row
-  const how = ({ limit: 'permit', lane: 'place', job: 'job' } as const)[kind]
+  const how = ({ limit: 'permit', lane: 'place', budget: 'place', job: 'job' } as const)[kind]
   return {
     ...{ participant: participantOf(row), how, mode: 'exclusive', pid: null, job: job === null ? null : Number(job) },
     ...{ weight, since: new Date(since_ms), forMs: Math.round(for_ms), freeInMs: null },

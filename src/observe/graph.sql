@@ -114,42 +114,47 @@ where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
--- Returns the jobs that occupy each lane's slots if the lane has parked jobs, and the parked jobs in queue order. If slots are free, the parked
--- jobs are waiting because of the lane's rate. Uses the indexes waiting_lane, lane_pkey and job_lane.
+-- Returns the jobs that occupy the slots of each lane and the places of each budget in whose list jobs are waiting, and the waiting jobs in
+-- order. If there is room, the waiting jobs are waiting because of the rate. Groups that wait for their turn are not listed, because nothing
+-- blocks them. Uses the indexes waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
-  (select lane as key from holdfast.waiting where stage = 'lane' order by lane limit 1)
+  (select lane as key from holdfast.waiting where lane is not null order by lane limit 1)
   union all
-  select (select min(waiting.lane) from holdfast.waiting where waiting.lane > parked_in.key and stage = 'lane')
+  select (select min(waiting.lane) from holdfast.waiting where waiting.lane > parked_in.key)
   from parked_in
   where key is not null
 ),
 contended as materialized (
   select parked_in.key, last.*
-  from (select key from parked_in where key is not null limit $1) as parked_in
+  from parked_in
   cross join lateral (
-    select queue, name, max, active, every, burst, free_at
+    select scope, queue, name, max, active, every, burst, free_at
     from holdfast.lane
     where lane.key = parked_in.key
     order by version desc
     limit 1
   ) as last
+  where parked_in.key is not null
+    and last.scope <> 'round'
+  limit $1
 ),
 placed as (
   select
     contended.key, true as holds, job.id, job.kind, job.since,
     case when job.session is null then 'ready' else 'running' end as state,
-    job.session,
+    job.session, job.weight,
     null::bigint as count,
     row_number() over (partition by contended.key order by job.id) as place
   from contended
   cross join lateral (
     -- A lane has at most max unfinished jobs, which are among its latest entries unless many of its entries were repeated.
-    select f.id, f.kind, f.session, coalesce(f.claimed_at, f.enqueued_at) as since
+    select f.id, f.kind, f.session, coalesce(f.claimed_at, f.enqueued_at) as since, 1 as weight
     from holdfast.job_find(
       array(
         select entered.id
         from holdfast.job entered
-        where entered.links ? 'lane'
+        where contended.scope = 'lane'
+          and entered.links ? 'lane'
           and (entered.links->'lane'->>'key')::bigint = contended.key
         order by entered.entry desc
         limit 1000
@@ -160,31 +165,50 @@ placed as (
     limit $2
   ) as job
   union all
+  -- Of the jobs with a budget, claims show only those that are running.
   select
-    contended.key, false, parked.id, parked.kind, parked.enqueued_at, 'waiting', null,
+    contended.key, true, job.id, job.kind, job.since, 'running', job.session, job.weight, null,
+    row_number() over (partition by contended.key order by job.id)
+  from contended
+  cross join lateral (
+    select f.id, f.kind, f.session, f.claimed_at as since, p.weight
+    from holdfast.claim
+    cross join lateral jsonb_array_elements(claim.linked) as one
+    cross join lateral holdfast.job_places(one->'links', 'budgets') as p
+    cross join lateral holdfast.job_find(array[(one->>'id')::bigint]) as f
+    where contended.scope = 'budget'
+      and p.key = contended.key
+      and f.state = 'running'
+    limit $2
+  ) as job
+  union all
+  select
+    contended.key, false, parked.id, parked.kind, parked.enqueued_at, 'waiting', null, parked.weight,
     (
       select count(*)
       from (
-        select from holdfast.waiting where waiting.lane = contended.key and stage = 'lane' limit 10000
+        select from holdfast.waiting where waiting.lane = contended.key limit 10000
       ) as counted
     ),
     row_number() over (partition by contended.key order by parked.rank, parked.seq)
   from contended
   cross join lateral (
-    select id, kind, enqueued_at, rank, seq
+    select waiting.id, waiting.kind, waiting.enqueued_at, waiting.rank, waiting.seq, p.weight
     from holdfast.waiting
+    cross join lateral (
+      select weight from holdfast.job_places(waiting.links, 'all') as p where p.key = contended.key limit 1
+    ) as p
     where waiting.lane = contended.key
-      and stage = 'lane'
-    order by rank, seq
+    order by waiting.rank, waiting.seq
     limit $2
   ) as parked
 )
 select
-  'lane' as kind,
+  contended.scope as kind,
   placed.key::text as key,
   queue.namespace,
   contended.name as label,
-  queue.name as queue,
+  case when contended.scope = 'lane' then queue.name end as queue,
   contended.max,
   placed.holds,
   coalesce(placed.count, contended.active)::integer as count,
@@ -193,7 +217,7 @@ select
   instance.name as instance_name,
   instance.host,
   instance.os_pid,
-  1 as weight,
+  placed.weight,
   placed.id::text as job,
   placed.kind as job_kind,
   placed.state as job_state,
@@ -296,5 +320,5 @@ select
   exists (select from blocked left join holdfast.name using (key) where label like 'election/%' is not true)
   or exists (select from holdfast.wait left join holdfast.name using (key) where label like 'election/%' is not true)
   or exists (select from holdfast.permit where fence is null)
-  or exists (select from holdfast.waiting where stage = 'lane')
+  or exists (select from holdfast.waiting where lane is not null)
   or exists (select from holdfast.dependency) as has_blocked_waits

@@ -104,6 +104,7 @@ select json_build_object(
           count(*) filter (where stage = 'time' and failed + crashes = 0) as scheduled,
           count(*) filter (where stage = 'time' and failed + crashes > 0) as retrying,
           count(*) filter (where stage = 'lane') as parked,
+          count(*) filter (where stage = 'budget') as budgeted,
           count(*) filter (where stage = 'jobs') as blocked
         from (
           select stage, failed, crashes
@@ -227,6 +228,8 @@ select json_build_object(
           else stage
         end as waits,
         shown.links -> 'lane' ->> 'name' as lane,
+        holdfast.job_budget_names(shown.links) as budgets,
+        shown.links -> 'group' ->> 'name' as "group",
         coalesce(shown.meta, '{}') as meta,
         shown.priority,
         shown.failed,
@@ -401,6 +404,8 @@ select json_build_object(
         by.os_pid as "osPid",
         found.cancelled as cancelling,
         found.links -> 'lane' ->> 'name' as lane,
+        holdfast.job_budget_names(found.links) as budgets,
+        found.links -> 'group' ->> 'name' as "group",
         found.links -> 'unique' ->> 'key' as "uniqueKey",
         found.links ->> 'trace' as traceparent,
         found.links -> 'workflow' as workflow,

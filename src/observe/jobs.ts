@@ -75,6 +75,10 @@ export interface ObservedQueue extends QueueName {
   readonly retrying: number
   /** Number of jobs that are waiting for a slot in their lane, among the first 10,000 waiting jobs by due time. */
   readonly parked: number
+  /**
+   * Number of jobs that are waiting for a budget or for the turn of their group, among the first 10,000 waiting jobs by due time.
+   */
+  readonly budgeted: number
   /** Number of jobs that are waiting for other jobs, among the first 10,000 waiting jobs by due time. */
   readonly blocked: number
   /** Number of buried jobs, exact up to 10,000. 10,001 means that there are more. */
@@ -124,10 +128,14 @@ export interface ObservedJob {
   readonly state: JobState
   /** Whether the job's paused queue is the only reason why the job is not running. */
   readonly paused: boolean
-  /** Reason why the job is waiting: its scheduled time, its next attempt, a slot in its lane, or other jobs. */
+  /** Reason why the job is waiting: its scheduled time, its next attempt, a slot in its lane, a budget, or other jobs. */
   readonly waits: JobWait | null
   /** Lane of the job. */
   readonly lane: string | null
+  /** Names of the budgets that the job needs. */
+  readonly budgets: readonly string[]
+  /** Group of the job. */
+  readonly group: string | null
   /** JSON object that was stored with the job. Empty if there is none. */
   readonly meta: JobMeta
   /** Priority. Larger numbers run first. */
@@ -150,7 +158,7 @@ export interface ObservedJob {
   readonly cancelling: string | null
   /**
    * Reason why the job is not running, other than a scheduled time: no worker serves the queue, no worker handles the
-   * kind, other jobs have to end first, or no slot in the lane is free.
+   * kind, other jobs have to end first, no slot in the lane is free, or a budget has no room.
    */
   readonly waitReason: string | null
   /** Error of the last attempt, or reason why the job ended. */
@@ -450,11 +458,18 @@ interface JobDocument {
 type RawAttempt = Omit<ObservedAttempt, 'at' | 'claimedAt'> & { at: string; claimedAt: string | null }
 
 function readJob({ unserved, needs, ...row }: RawJobRow): ObservedJob {
-  const inLane = row.waits === 'lane' ? `waiting for a slot in lane ${row.lane}` : null
+  const place = placeReasonOf(row)
   return {
     ...readRow<Omit<ObservedJob, 'waitReason'>>(row, ...dates),
-    waitReason: waitReasonOf(unserved, needs) ?? inLane,
+    waitReason: waitReasonOf(unserved, needs) ?? place,
   }
+}
+
+function placeReasonOf({ waits, lane, budgets, group }: Pick<RawJobRow, 'waits' | 'lane' | 'budgets' | 'group'>): string | null {
+  if (waits === 'lane') return `waiting for a slot in lane ${lane}`
+  if (waits !== 'budget') return null
+  const turn = group === null ? [] : [`the turn of group ${group}`]
+  return `waiting for ${[...budgets.map((name) => `budget ${name}`), ...turn].join(' or ')}`
 }
 
 /** Reason that the SQL function `job_unserved` returns. */

@@ -18,7 +18,7 @@ import { type RawRow, readRow } from './rows.js'
 import { SchedulesObserver } from './schedules.js'
 import { type Activity, type TrendFilter, TrendReader, type Trends } from './trends.js'
 
-/** Maximum number of limits, of lanes and of jobs in the wait graph. */
+/** Maximum number of limits, of lanes with budgets, and of jobs in the wait graph. */
 const maxNames = 100
 /** Maximum number of holders, and of waits, per name in the wait graph. */
 const maxPerName = 50
@@ -108,7 +108,7 @@ export class Observer {
   }
 
   /**
-   * Reads the wait graph of locks, leases, elections, limits, lanes and jobs. Runs one statement, which is cheap enough
+   * Reads the wait graph of locks, leases, elections, limits, lanes, budgets and jobs. Runs one statement, which is cheap enough
    * to run every second. Waits for locks appear immediately. Waits for leases appear after one second.
    */
   async graph(only: GraphFilter = {}): Promise<WaitGraph> {

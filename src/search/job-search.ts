@@ -5,10 +5,10 @@ import { suggest } from '../base/suggest.js'
 import { readSearch, writeSearchValue } from './search.js'
 
 /** Reasons why a job is waiting. With `attempt`, the job is waiting for its next attempt after a failure or a crash. */
-export type JobWait = 'time' | 'attempt' | 'lane' | 'jobs'
+export type JobWait = 'time' | 'attempt' | 'lane' | 'budget' | 'jobs'
 
 /**
- * States that people see and search for, with the jobs that they match. `waiting` matches the jobs of the four states before it. The
+ * States that people see and search for, with the jobs that they match. `waiting` matches the jobs of the five states before it. The
  * dashboard and the command line use these words.
  */
 const statesByWord = {
@@ -17,6 +17,7 @@ const statesByWord = {
   scheduled: { state: 'waiting', waits: 'time' },
   retrying: { state: 'waiting', waits: 'attempt' },
   'in-lane': { state: 'waiting', waits: 'lane' },
+  'in-budget': { state: 'waiting', waits: 'budget' },
   blocked: { state: 'waiting', waits: 'jobs' },
   waiting: { state: 'waiting' },
   failed: { state: 'buried' },

@@ -29,6 +29,7 @@ const countedStates = [
   'scheduled',
   'retrying',
   'parked',
+  'budgeted',
   'blocked',
   'buried',
   'cancelled',
@@ -221,6 +222,7 @@ export const waitReasons = [
   { state: 'scheduled', word: 'scheduled', text: 'scheduled' },
   { state: 'retrying', word: 'retrying', text: 'retrying' },
   { state: 'parked', word: 'in-lane', text: 'in a lane' },
+  { state: 'budgeted', word: 'in-budget', text: 'in a budget' },
   { state: 'blocked', word: 'blocked', text: 'blocked' },
 ] as const
 

@@ -118,7 +118,8 @@ function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
 
 function QueueList({ live }: { readonly live: LiveView<Queues> }) {
   const many = (jobs: number) => (jobs > 0 ? formatJobs(countOf(jobs)) : <None />)
-  const waiting = ({ scheduled, retrying, parked, blocked }: Queue) => scheduled + retrying + parked + blocked
+  const waiting = ({ scheduled, retrying, parked, budgeted, blocked }: Queue) =>
+    scheduled + retrying + parked + budgeted + blocked
   return (
     <TablePanel
       title="Queues"

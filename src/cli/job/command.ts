@@ -204,6 +204,7 @@ function addSearch(verb: CliCommand, word: string): CliCommand {
       'scheduled',
       'retrying',
       'in-lane',
+      'in-budget',
       'blocked',
       'waiting',
       'failed',

@@ -55,6 +55,7 @@ const colourOfState: Partial<Record<SearchState, Colour>> = {
   scheduled: 'yellow',
   retrying: 'yellow',
   'in-lane': 'yellow',
+  'in-budget': 'yellow',
   blocked: 'yellow',
   done: 'dim',
   cancelled: 'dim',

@@ -56,7 +56,7 @@ const failures = readTool('failures', {
 const waitGraph = readTool('wait-graph', {
   title: 'Who waits for whom',
   description:
-    'Shows which instances, sessions and jobs wait for which names (locks, leases, elections, limits, lanes, jobs), and who holds these names. ' +
+    'Shows which instances, sessions and jobs wait for which names (locks, leases, elections, limits, lanes, budgets, jobs), and who holds these names. ' +
     '`roots` are the participants that block others and do not wait themselves, with commands that unblock the others. `cycles` are deadlocks.',
   params: { namespace: 'text' },
   async read(context, given) {

@@ -195,7 +195,7 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
 }
 
 function factsOf(job: Job): (Fact | false)[] {
-  const { queue, queueKey, namespace, lane, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence, trace } =
+  const { queue, queueKey, namespace, lane, budgets, group, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence, trace } =
     job
   return [
     ['State', <State key="state" word={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
@@ -211,6 +211,8 @@ function factsOf(job: Job): (Fact | false)[] {
     crashes > 0 && ['Crashed', `${crashes} of at most ${maxCrashes} times, because the worker died`],
     progress !== null && ['Progress', <Progress key="progress" value={progress} />],
     lane !== null && ['Lane', <Name key="lane" text={lane} copy />],
+    budgets.length > 0 && ['Budgets', budgets.join(', ')],
+    group !== null && ['Group', <Name key="group" text={group} copy />],
     uniqueKey !== null && ['Unique key', <Name key="unique" text={uniqueKey} copy />],
     priority !== 0 && ['Priority', String(priority)],
     fence !== null && ['Fence', String(fence)],
@@ -304,6 +306,20 @@ function WaitReason({ job: { waitsFor, failed, crashes, queue, kind } }: { reado
             </>
           ))}
           .{waitsFor.ahead > 0 && ` The job is behind ${before} in the lane.`}
+        </>
+      )
+    case 'budget':
+      return (
+        <>
+          The budget <Name text={waitsFor.budget} />{' '}
+          {waitsFor.until ? (
+            <>
+              has used up its rate until <When at={waitsFor.until} />
+            </>
+          ) : (
+            `has no room: ${waitsFor.used} of ${waitsFor.max} are in use`
+          )}
+          {waitsFor.ahead > 0 && `, behind ${before}`}.
         </>
       )
     case 'rate':

@@ -28,6 +28,7 @@ const tabs: readonly Tab[] = [
   { state: 'scheduled', label: 'scheduled', jobs: (queue) => waitingCount(queue, queue.scheduled) },
   { state: 'retrying', label: 'retrying', jobs: (queue) => waitingCount(queue, queue.retrying) },
   { state: 'in-lane', label: 'in a lane', jobs: (queue) => waitingCount(queue, queue.parked), isRare: true },
+  { state: 'in-budget', label: 'in a budget', jobs: (queue) => waitingCount(queue, queue.budgeted), isRare: true },
   { state: 'blocked', label: 'blocked', jobs: (queue) => waitingCount(queue, queue.blocked), isRare: true },
   { state: 'failed', label: 'failed', jobs: ({ buried }) => countOf(buried) },
   { state: 'done', label: 'done' },

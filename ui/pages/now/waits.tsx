@@ -30,7 +30,7 @@ export function WaitPanel({ graph }: { readonly graph: LiveView<WaitGraphData> }
     >
       {isCalm && (
         <Empty title="Nothing is blocked.">
-          Calls that wait for locks, leases, limits, lanes or jobs appear here, with their blockers.
+          Calls that wait for locks, leases, limits, lanes, budgets or jobs appear here, with their blockers.
         </Empty>
       )}
       {waits && !isCalm && (

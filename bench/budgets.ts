@@ -9,7 +9,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { defineBudget, defineJob, type BudgetUse, Holdfast } from 'holdfast'
+import { type BudgetUse, defineBudget, defineJob, Holdfast } from 'holdfast'
 import { benchDatabase, circumstances, query } from './server.ts'
 
 type Options = { budgets?: readonly BudgetUse[]; group?: string }

@@ -320,9 +320,43 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a stopped job stays in its queue',
-    edits: [[functions('jobs'), /perform holdfast\.job_remove\(job_id\);(?=\s+is_placed)/, '']],
+    edits: [[functions('jobs'), /perform holdfast\.job_remove\(job_id\);(?=\s+holds)/, '']],
     onlyRooms: ['changes'],
     onlyFaults: ['kill'],
+  },
+  {
+    name: 'a budget ignores the weights of its jobs',
+    edits: [[functions('jobs'), "(one operator(pg_catalog.->>) 'weight')::pg_catalog.int4", '1']],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'a takeover does not give back the room of ended jobs',
+    edits: [
+      [functions('jobs'), 'where follow_up.session = job_run_follow_ups.session limit 1000);', 'where false);'],
+      [
+        functions('jobs'),
+        'perform from holdfast.follow_up where follow_up.session = job_take_over.session limit 1;',
+        'delete from holdfast.follow_up where follow_up.session = job_take_over.session; perform where false;',
+      ],
+    ],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'a rate window is counted twice',
+    edits: [
+      [functions('jobs'), 'make_interval(secs => c.more * every / 1e6)', 'make_interval(secs => c.more * every / 2e6)'],
+    ],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['kill'],
+  },
+  {
+    name: 'the turn of a group never comes',
+    edits: [[functions('jobs'), 'sum(distance) over in_order\n', '0 * sum(distance) over in_order\n']],
+    onlyRooms: ['jobs'],
+    onlyFaults: ['kill'],
+    hangs: true,
   },
   {
     name: 'a key can be claimed again while its run is in progress',

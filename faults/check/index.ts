@@ -5,7 +5,7 @@ import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
 import { changesKept } from './changes.ts'
 import { oneHolder, permitsKept } from './holds.ts'
-import { jobsEndOnce, noJobLost, noJobPassed } from './jobs.ts'
+import { jobsEndOnce, noJobLost, noJobPassed, rateKept } from './jobs.ts'
 import { noEventLost, noStepRepeated, oneEffectPerStep } from './steps.ts'
 import { fencesGrow, oneEffect, oneJobPerTick, oneRun } from './tables.ts'
 
@@ -67,6 +67,7 @@ export async function check(
   record(10, noStepRepeated(history, expiryMs))
   record(10, await noEventLost(query, history))
   record(10, await oneEffectPerStep(query))
+  record(8, await rateKept(query))
   // These checks need a history in which all work has ended.
   if (unfinishedWork.length === 0) {
     record(5, await jobsEndOnce(query))

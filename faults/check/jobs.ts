@@ -40,7 +40,7 @@ export async function noJobLost(query: Query, { enqueued, rolledBack }: History)
   return { count, violations }
 }
 
-/** Checks that no claim has passed a job that no worker ran, and that each lane counts its jobs correctly. */
+/** Checks that no claim has passed a job that no worker ran, and that each lane and budget counts its jobs correctly. */
 export async function noJobPassed(query: Query): Promise<Verdict> {
   const [{ count }] = await query('select count(*)::int from holdfast.job')
   const passed = await query('select id, entry from holdfast.job_lost()')
@@ -52,10 +52,25 @@ export async function noJobPassed(query: Query): Promise<Verdict> {
         text: `claims have passed job ${id} at entry ${entry}, which no worker ran`,
       })),
       ...miscounted.map(({ name, active, counted }) => ({
-        text: `lane ${name} counts ${active} active jobs, but it has ${counted}`,
+        text: `the lane or budget ${name} counts ${active} active jobs, but it has ${counted}`,
       })),
     ],
   }
+}
+
+/** Checks that no more jobs of the kind `at rate` were admitted than 50 per second and a burst of 10. */
+export async function rateKept(query: Query): Promise<Verdict> {
+  const rows = await query(`
+    select extract(epoch from min(entered_at))::float8 as at from holdfast.job where kind = 'at rate' group by id order by 1`)
+  const times = rows.map(({ at }) => at as number)
+  const violations: Verdict['violations'] = []
+  // A job enters its table some milliseconds after its admission. 100 jobs need 1.8 s.
+  for (let at = 99; at < times.length; at++) {
+    const seconds = times[at]! - times[at - 99]!
+    if (seconds < 1.3)
+      violations.push({ text: `the rate of 50 jobs per second admitted 100 jobs in ${seconds.toFixed(2)} s` })
+  }
+  return { count: times.length, violations: violations.slice(0, 3) }
 }
 
 /** Checks that each end has one record, each done job has one effect, other jobs have none, and only the last attempt has ended its job. */

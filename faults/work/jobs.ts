@@ -1,10 +1,14 @@
-import { defineJob, type JobRef, type WorkflowJob } from 'holdfast'
+import { defineBudget, defineJob, type JobRef, type WorkflowJob } from 'holdfast'
 import type pg from 'pg'
 import { hostile } from '../../test/property/hostile.ts'
 import { type Random, randomFrom } from '../../test/property/random.ts'
 import type { Fixture, Workload } from './fixture.ts'
 
 const lanes = ['one', 'two', 'three']
+const groups = ['a', 'b', 'c']
+const provider = defineBudget('provider', { max: 4 })
+/** The judge knows this rate. */
+const rated = defineBudget('rated', { rate: '50/s', burst: 10 })
 const manyAttempts = { maxCrashes: 1_000, retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 } }
 
 /**
@@ -49,6 +53,15 @@ export function jobs({
     run: ({ lane, ms }: { tag: string; lane: string; ms: number }, job) =>
       recordHold(handleOf(job), [`lane ${lane}`], { job: job.id }, () => keepFor(ms)),
   })
+  /** Uses a budget with its weight, and the turns of groups. */
+  const callProvider = defineJob('call provider', {
+    ...manyAttempts,
+    run: ({ weight, ms }: { tag: string; weight: number; ms: number }, job) =>
+      recordHold(handleOf(job), ['budget provider'], { job: job.id, weight, max: provider.policy.max }, () =>
+        keepFor(ms),
+      ),
+  })
+  const atRate = defineJob('at rate', { ...manyAttempts, budgets: [rated], run: (_: { tag: string }) => keepFor(1) })
   /** Step of a workflow. Checks that the steps before it have had their effects. */
   const step = defineJob('step', {
     ...manyAttempts,
@@ -72,7 +85,7 @@ export function jobs({
     },
   })
   const keepFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-  const definitions = [writeEffect, logStart, inLane, step, odd]
+  const definitions = [writeEffect, logStart, inLane, callProvider, atRate, step, odd]
   holdfast.jobs.work(definitions, { concurrency: 5 + random.below(15) })
 
   async function enqueue(random: Random, tx: pg.PoolClient, tag: string) {
@@ -88,6 +101,18 @@ export function jobs({
       const lane = random.pick(lanes)
       const some = Array.from({ length: 2 }, () => ({ tag, lane, ms: 30 + random.below(100) }))
       refs.push(...(await holdfast.jobs.enqueueMany(inLane, some, { tx, lane })))
+    }
+    if (random.chance(0.2)) {
+      const weight = 1 + random.below(2)
+      const some = Array.from({ length: 2 }, () => ({ tag, weight, ms: 10 + random.below(50) }))
+      const needs = random.chance(0.3) ? [rated] : []
+      const budgets = [{ budget: provider, weight }, ...needs]
+      refs.push(...(await holdfast.jobs.enqueueMany(callProvider, some, { tx, budgets, group: random.pick(groups) })))
+    }
+    if (random.chance(0.2)) {
+      const some = new Array(1 + random.below(10)).fill({ tag })
+      const options = random.chance(0.5) ? { tx, group: random.pick(groups) } : { tx }
+      refs.push(...(await holdfast.jobs.enqueueMany(atRate, some, options)))
     }
     const ids: number[] = []
     if (random.chance(0.2)) {

@@ -465,7 +465,12 @@ function readJob({ unserved, needs, ...row }: RawJobRow): ObservedJob {
   }
 }
 
-function placeReasonOf({ waits, lane, budgets, group }: Pick<RawJobRow, 'waits' | 'lane' | 'budgets' | 'group'>): string | null {
+function placeReasonOf({
+  waits,
+  lane,
+  budgets,
+  group,
+}: Pick<RawJobRow, 'waits' | 'lane' | 'budgets' | 'group'>): string | null {
   if (waits === 'lane') return `waiting for a slot in lane ${lane}`
   if (waits !== 'budget') return null
   const turn = group === null ? [] : [`the turn of group ${group}`]

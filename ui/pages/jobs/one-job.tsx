@@ -195,8 +195,22 @@ function DetailPanels({ job, live }: { readonly job: Job; readonly live: LiveVie
 }
 
 function factsOf(job: Job): (Fact | false)[] {
-  const { queue, queueKey, namespace, lane, budgets, group, priority, failed, crashes, maxCrashes, progress, uniqueKey, fence, trace } =
-    job
+  const {
+    queue,
+    queueKey,
+    namespace,
+    lane,
+    budgets,
+    group,
+    priority,
+    failed,
+    crashes,
+    maxCrashes,
+    progress,
+    uniqueKey,
+    fence,
+    trace,
+  } = job
   return [
     ['State', <State key="state" word={job.pausedAt && job.state === 'ready' ? 'paused' : job.state} />],
     ['Queue', <QueueName key="queue" name={queue} queueKey={queueKey} />],

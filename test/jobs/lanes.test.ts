@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
-import { defineJob, type Holdfast, JobOutcome, NonRetryableError, UsageError } from '../../src/index.js'
+import { defineBudget, defineJob, type Holdfast, JobOutcome, NonRetryableError, UsageError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
@@ -290,7 +290,10 @@ test('a lane with 100,000 waiting jobs reads few blocks per admitted job, even w
   expect(each).toBeLessThan(200)
 })
 
-/** Runs random jobs with random ends, and checks all the time that no lane exceeds its max and that its counts are correct. */
+/**
+ * Runs random jobs with random ends, and checks all the time that no lane or budget exceeds its max, no budget is exceeded, and the
+ * counts are correct.
+ */
 async function walk(
   url: string,
   fleet: Holdfast[],
@@ -301,6 +304,8 @@ async function walk(
   const witness = new Witness(url)
   onTestFinished(() => witness.close())
   const max = 3
+  const provider = defineBudget('provider', { max: 7 })
+  const tenant = defineBudget('tenant', { max: 2 })
   const job = defineJob('job', {
     lanes: { max },
     maxCrashes: 1_000,
@@ -331,6 +336,15 @@ async function walk(
         "select count(*)::int as n from holdfast.job_live where links ? 'lane' group by links->'lane'->>'name'",
       )
       for (const { n } of rows) maxSeen = Math.max(maxSeen, n)
+      const over = await witness.query(
+        `select name, sum(weight) as used, max
+         from holdfast.job_live
+         cross join jsonb_to_recordset(links->'budgets') as b (name text, scope text, weight integer, max integer)
+         where links ? 'budgets' and scope is null
+         group by name, max
+         having sum(weight) > max`,
+      )
+      expect(over).toEqual([])
       expect(await witness.query('select * from holdfast.lane_faults()')).toEqual([])
     }
   })()
@@ -343,7 +357,17 @@ async function walk(
       byTx: random() < 0.3,
     }))
     const holdfast = fleet[Math.floor(random() * fleet.length)]!
-    const options = { lane, priority: Math.floor(random() * 3) - 1, ...(random() < 0.2 ? { delay: 20 } : {}) }
+    const budgets = [
+      ...(random() < 0.5 ? [{ budget: provider, weight: 1 + Math.floor(random() * 3) }] : []),
+      ...(random() < 0.3 ? [tenant.of(Math.floor(random() * 2))] : []),
+    ]
+    const options = {
+      ...(random() < 0.7 ? { lane } : {}),
+      budgets,
+      ...(random() < 0.3 ? { group: `group ${Math.floor(random() * 3)}` } : {}),
+      priority: Math.floor(random() * 3) - 1,
+      ...(random() < 0.2 ? { delay: 20 } : {}),
+    }
     if (random() < 0.3) {
       const client = new pg.Client({ connectionString: url })
       await client.connect()
@@ -370,7 +394,7 @@ async function walk(
 }
 
 test.each(['required', 'none'] as const)(
-  'no lane exceeds its max, and all jobs end, with anchor: %s',
+  'no lane or budget exceeds its max, and all jobs end, with anchor: %s',
   async (anchor) => {
     const seed = seedOf()
     console.log(`lanes: HOLDFAST_SEED=${seed}`)
@@ -380,7 +404,7 @@ test.each(['required', 'none'] as const)(
   },
 )
 
-test('no lane exceeds its max while sessions are terminated', { timeout: 120_000 }, async () => {
+test('no lane or budget exceeds its max while sessions are terminated', { timeout: 120_000 }, async () => {
   const seed = seedOf()
   console.log(`lanes: HOLDFAST_SEED=${seed}`)
   const url = await databaseUrl()
@@ -396,7 +420,7 @@ test('no lane exceeds its max while sessions are terminated', { timeout: 120_000
   await walk(url, fleet, { jobs: 150, faults }, seed)
 })
 
-test.skipIf(withoutPgBouncer)('no lane exceeds its max through PgBouncer in transaction mode', async () => {
+test.skipIf(withoutPgBouncer)('no lane or budget exceeds its max through PgBouncer in transaction mode', async () => {
   const seed = seedOf()
   console.log(`lanes: HOLDFAST_SEED=${seed}`)
   const direct = await databaseUrl()

@@ -3355,7 +3355,7 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
         or l.scope = 'round'
     ) as l
     cross join lateral (
-      select (l.gone + l.pace * exp(-20 * least(1, extract(epoch from now - greatest(l.paced_at, now - interval '1 s')))))::real as pace
+      select (l.gone + l.pace * exp(-40 * extract(epoch from now - greatest(l.paced_at, now - interval '1 s'))))::real as pace
     ) as p
     where lane.key = l.key
       and lane.version = l.version;

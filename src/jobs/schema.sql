@@ -406,7 +406,7 @@ comment on column holdfast.lane.updated_by_job is 'ID of the latest job that ent
 comment on column holdfast.lane.active is
   'Sum of the weights of the jobs in the table job and of jobs that have left that table and whose follow-up has not run yet. For a lane, '
   'also the jobs that wait for a budget.';
-comment on column holdfast.lane.pace is 'Number of jobs that left in about the last 50 ms before paced_at. Used for a round only.';
+comment on column holdfast.lane.pace is 'Number of jobs that left in about the last 25 ms before paced_at. Used for a round only.';
 comment on column holdfast.lane.paced_at is 'Time of the last change of pace.';
 comment on column holdfast.lane.cursors is
   'For each priority, highest first: a seq below which no job is waiting. Null if no job with this priority is waiting.';

@@ -53,6 +53,7 @@ test('every function of the schema searches only pg_catalog', async () => {
     'job_is_late',
     'job_bucket',
     'job_levels_of',
+    'job_places',
     'job_text',
     'limit_fits',
     'notification_channel',

@@ -141,7 +141,19 @@ export function defineJob<Handled = null, Result = unknown, Input = Handled>(
 /** @internal */
 export function defineJob(kind: string, options?: unknown): JobDefinition {
   const read = readOptions('defineJob', options, rules, elsewhere)
-  const { input, queue = 'default', retry, timeout, keep, maxCrashes = 3, batch, threads, lanes, budgets = [], run } = read
+  const {
+    input,
+    queue = 'default',
+    retry,
+    timeout,
+    keep,
+    maxCrashes = 3,
+    batch,
+    threads,
+    lanes,
+    budgets = [],
+    run,
+  } = read
   const definition: JobDefinition = {
     kind: checkName(kind, 'the name of the job'),
     queue,

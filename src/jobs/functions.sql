@@ -309,6 +309,15 @@ create or replace function holdfast.lane_faults() returns table (key bigint, nam
       union all
       select links, 'lane' from holdfast.waiting where stage = 'budget'
       union all
+      -- A job that claims have passed because of its deadline keeps its places until maintenance ends it.
+      select f.links, 'all'
+      from holdfast.job_deadline d
+      cross join lateral holdfast.job_find(array[d.id]) as f
+      where d.start_by <= clock_timestamp()
+        and f.state = 'ready'
+        and f.links ?| '{lane,budgets}'
+        and not exists (select from holdfast.job_ready r where r.entry = f.entry)
+      union all
       select linked->'links', coalesce(linked->>'holds', 'all') from holdfast.follow_up where linked->'links' ?| '{lane,budgets}'
     ),
     counted as (
@@ -1107,6 +1116,10 @@ create or replace function holdfast.job_read_budgets(budgets jsonb, namespace te
     end if;
     if jsonb_typeof(budgets) <> 'array' or jsonb_array_length(budgets) > 10 then
       raise exception 'Expected budgets to be a JSON array of at most 10 objects, got %', budgets
+        using errcode = '22023';
+    end if;
+    if (select count(distinct b->>'name') < count(b->>'name') from jsonb_array_elements(budgets) as b) then
+      raise exception 'Expected each budget at most once, got %', budgets
         using errcode = '22023';
     end if;
     for one in
@@ -3112,9 +3125,11 @@ create or replace function holdfast.lane_open(ids bigint[]) returns void
         select placed.scope, placed.place, w.queue, max(w.id) as id
         from holdfast.waiting w
         cross join lateral (
-          select 'lane' as scope, w.links->'lane' as place where w.links ? 'lane'
+          select 'lane' as scope, w.links->'lane' as place where w.links ? 'lane' and w.stage <> 'budget'
           union all
-          select 'budget', place from jsonb_array_elements(w.links->'budgets') as place
+          select 'budget', place
+          from jsonb_array_elements(w.links->'budgets') as place
+          where w.stage = 'budget' or not w.links ? 'lane'
         ) as placed
         where w.id = any(ids)
         group by placed.scope, placed.place, w.queue
@@ -3151,8 +3166,8 @@ create or replace function holdfast.lane_open(ids bigint[]) returns void
   end
   $$;
 comment on function holdfast.lane_open(bigint[]) is
-  'Creates the lanes, budgets and rounds of these waiting jobs. In each of them, the latest of the jobs sets the limits, unless a later job '
-  'has already set them.';
+  'Creates the lanes, or else the budgets and rounds, that these waiting jobs need next. In each of them, the latest of the jobs sets the '
+  'limits, unless a later job has already set them.';
 
 create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], out moved integer, out parked integer, out keys bigint[])
   language plpgsql
@@ -3283,8 +3298,9 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
             when every is null or c.more = 0 then free_at
             else greatest(free_at, now) + make_interval(secs => c.more * every / 1e6)
           end,
-          -- Cancels the scheduled check, because the lane is in use again. lane_fill computes the time of the next check.
-          due_at = null,
+          -- The candidates may all wait for other lanes. lane_fill then deletes this lane, if no job has used it by then. If the lane is in
+          -- use, no check is scheduled here, because lane_fill computes its time.
+          due_at = case when active + c.more = 0 and c.ranks is null and holdfast.lane_is_empty(lane.cursors) then now + interval '1 s' end,
           cursors = array(
             select coalesce(p.cursors, c.cursors[array_position(c.ranks, (p.at - 6)::smallint)])
             from unnest(lane.cursors) with ordinality as p (cursors, at)

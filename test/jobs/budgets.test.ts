@@ -114,6 +114,62 @@ test('a job keeps its place in its lane while it waits for a budget, and frees i
   await untilGone(url)
 })
 
+test('a job that expires while it waits for a budget frees its place in its lane, and no budget of it is left', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const [provider, tenant] = [defineBudget('provider', { max: 1 }), defineBudget('tenant', { max: 1 })]
+  const opening = gate()
+  const job = defineJob('job', {
+    run: async (name: string) => {
+      if (name === 'first') await opening.opened
+    },
+  })
+  work(holdfast, [job])
+  const first = await holdfast.jobs.enqueue(job, 'first', { budgets: [provider] })
+  await untilState(holdfast, first.id, 'running')
+  const options = { lane: 'a', budgets: [provider, tenant], startBy: 400 }
+  const late = await holdfast.jobs.enqueue(job, 'late', options)
+  await untilWaiting(url, 1)
+  const behind = await holdfast.jobs.enqueue(job, 'behind', { lane: 'a' })
+  await untilState(holdfast, late.id, 'expired')
+  await untilState(holdfast, behind.id, 'done')
+  expect(await faultsOf(url)).toEqual([])
+  opening.open()
+  // The job that expired waited for the provider, and was the only one that needed the tenant's budget.
+  await untilGone(url)
+})
+
+test('a sleeping job gives its budget back, and a changed priority changes the turn', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const provider = defineBudget('provider', { max: 1 })
+  const opening = gate()
+  const order: string[] = []
+  const job = defineJob('job', {
+    budgets: [provider],
+    run: async (name: string, job) => {
+      if (name === 'sleeper') await job.sleep('1h')
+      order.push(name)
+      if (name === 'first') await opening.opened
+    },
+  })
+  work(holdfast, [job])
+  const sleeper = await holdfast.jobs.enqueue(job, 'sleeper')
+  await untilState(holdfast, sleeper.id, 'waiting')
+  await holdfast.jobs.enqueue(job, 'first')
+  await until('the first job runs', () => order.length === 1)
+  expect(await holdfast.jobs.retry(sleeper.id)).toBe(true)
+  await untilWaiting(url, 1)
+  await holdfast.jobs.enqueue(job, 'second')
+  const third = await holdfast.jobs.enqueue(job, 'third')
+  await untilWaiting(url, 3)
+  expect(await holdfast.jobs.update(third.id, { priority: 5 })).toBe(true)
+  await untilWaiting(url, 3)
+  opening.open()
+  await untilGone(url)
+  expect(order).toEqual(['first', 'third', 'sleeper', 'second'])
+})
+
 test('groups take turns, by weight, and a job without a group goes to the end', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
@@ -209,7 +265,8 @@ test('a job from SQL, a child and a job in a transaction use budgets, and a retr
 })
 
 test('invalid budgets and groups throw a UsageError', async () => {
-  const holdfast = await open({ url: await databaseUrl() })
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
   const refused = async (message: string, call: () => unknown) =>
     expect((await caught(UsageError, async () => call())).message).toContain(message)
   await refused('Expected a budget with max or rate, got neither', () => defineBudget('a', {}))
@@ -224,6 +281,8 @@ test('invalid budgets and groups throw a UsageError', async () => {
   for (const group of ['', { name: 'a', weight: 0 }, { weight: 2 }, 7] as never[]) {
     await refused('Expected', enqueue({ group }))
   }
+  const twice = `select holdfast.enqueue('default', 'job', '1', budgets => '[{"name": "a", "max": 1}, {"name": "a", "max": 2}]')`
+  await expect(sql(url, twice)).rejects.toThrow('Expected each budget at most once')
 })
 
 async function untilWaiting(url: string, jobs: number): Promise<void> {

@@ -294,7 +294,7 @@ describe.skipIf(withoutPrograms)('switches by logical replication', { timeout: 1
       outside.receives(stopped!.id)
       await moving.jobs.cancel(Number(stopped!.id))
       // The partitioned tables have no primary keys, and the published tables must still accept changes.
-      await sql(from, 'update holdfast.job_stopped set progress = 1')
+      await sql(from, "update holdfast.job_stopped set progress = '1'")
       await sql(from, 'select holdfast.job_roll_partitions(14)')
       await sql(from, audit)
       await moving.close()
@@ -324,7 +324,7 @@ describe.skipIf(withoutPrograms)('switches by logical replication', { timeout: 1
       const left =
         "select id from holdfast.job_live where queue = holdfast.lock_key('default', 'queue/left') order by id"
       expect((await sql<{ id: string }>(to, left)).map(({ id }) => id)).toEqual([waiting!.id, first!.id])
-      expect(await sql(to, 'select state from holdfast.job_history where progress = 1')).toEqual([
+      expect(await sql(to, "select state from holdfast.job_history where progress::text = '1'")).toEqual([
         { state: 'cancelled' },
       ])
       const replicated = "select count(*)::integer as jobs from holdfast.job_history where state = 'done'"

@@ -150,21 +150,33 @@ describe('the command line', () => {
 })
 
 describe('holdfast.enqueue in SQL', () => {
-  const enqueue = (names: { queue?: string; kind?: string; unique_key?: string; lane?: string; namespace?: string }) =>
-    sql(database.url, `select holdfast.enqueue($1, $2, '1', unique_key => $3, lane => $4, namespace => $5)`, [
-      names.queue ?? 'q',
-      names.kind ?? 'k',
-      names.unique_key ?? null,
-      names.lane ?? null,
-      names.namespace ?? 'sql',
-    ])
+  const enqueue = (names: {
+    queue?: string
+    kind?: string
+    unique_key?: string
+    lane?: string
+    in_group?: string
+    namespace?: string
+  }) =>
+    sql(
+      database.url,
+      `select holdfast.enqueue($1, $2, '1', unique_key => $3, lane => $4, in_group => $5, namespace => $6)`,
+      [
+        names.queue ?? 'q',
+        names.kind ?? 'k',
+        names.unique_key ?? null,
+        names.lane ?? null,
+        names.in_group ?? null,
+        names.namespace ?? 'sql',
+      ],
+    )
 
-  test.each(['queue', 'kind', 'unique_key', 'lane', 'namespace'])(
+  test.each(['queue', 'kind', 'unique_key', 'lane', 'in_group', 'namespace'])(
     'holdfast.enqueue refuses %s with a part that is undefined',
     async (what) => {
       const error = await caught(Error, enqueue({ [what]: bad }))
       expect(error.message).toMatch(
-        /^Expected queue, kind, unique_key, lane and namespace to have a value in every part, got "/,
+        /^Expected queue, kind, unique_key, lane, in_group and namespace to have a value in every part, got "/,
       )
       expect(error).toMatchObject({ code: '22023', hint: expect.stringContaining('A template literal') })
     },

@@ -5,16 +5,16 @@ import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { freshDatabase } from '../setup/database.js'
 import { typescript } from '../setup/typescript.js'
-import { runsAll, waysOf } from '../setup/variants.js'
+import { runsAll } from '../setup/variants.js'
 
 const directory = new URL('../../examples/', import.meta.url)
 const helpers = ['database.ts', 'transactions/story.ts']
 /** Each uses a processor for more than ten seconds. */
 const long = ['divided-work.ts', 'failover.ts', 'thousand-at-once.ts']
 const left = runsAll ? helpers : [...helpers, ...long]
-const files = [...examplesIn(''), ...waysOf(examplesIn('handlers/')), ...waysOf(examplesIn('transactions/'))].filter(
-  (path) => !left.includes(path),
-)
+/** The tests of stacks run the same libraries. */
+const folders = runsAll ? ['', 'handlers/', 'transactions/'] : ['']
+const files = folders.flatMap(examplesIn).filter((path) => !left.includes(path))
 const run = promisify(execFile)
 
 it.concurrent.each(files)('%s prints the output that its comment shows', { timeout: 90_000 }, async (file) => {

@@ -8,6 +8,7 @@ import { countOf, seedOf } from '../property/seed.js'
 import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl } from '../setup/instances.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
+import { runsAll } from '../setup/variants.js'
 
 const queues = ['1', '2', '-3']
 const kinds = ['mail', 'report', 'image', 'sync']
@@ -329,7 +330,7 @@ describe('claims by 1 to 8 sessions at the same time find each committed entry e
     },
   )
 
-  test.each(Array.from({ length: countOf(1) }, () => below(2 ** 31)))(
+  test.skipIf(!runsAll).each(Array.from({ length: countOf(1) }, () => below(2 ** 31)))(
     'claims find each committed entry of prepared transactions exactly once, with seed %i',
     async (one) => {
       const server = await ownServer({ fsync: 'off', max_prepared_transactions: '100' })

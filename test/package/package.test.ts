@@ -220,7 +220,6 @@ describe('a command that npm started', () => {
       'jobs.mjs',
       `import { setTimeout } from 'node:timers/promises'
 import { defineJob } from 'holdfast'
-import { runsAll } from '../setup/variants.js'
 export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500).then(() => 'whole') })`,
     )
     database = await freshDatabase()

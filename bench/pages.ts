@@ -251,7 +251,7 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
 const ofWatcher = `
 select
   coalesce(sum(total_exec_time + total_plan_time), 0)::float8 as ms, coalesce(sum(calls), 0)::integer as statements,
-  coalesce(sum(calls) filter (where query !~* '^(begin|commit|select pg_catalog.set_config)'), 0)::integer as queries,
+  coalesce(sum(calls) filter (where query !~* '^\\s*(begin|commit|select pg_catalog.set_config)'), 0)::integer as queries,
   coalesce(sum(jit_functions), 0)::integer as compiled
 from pg_stat_statements where userid = 'watcher'::regrole`
 

@@ -59,7 +59,7 @@ async function moveQueue<Input>({ from, to, client, queue, definitions }: Move<I
 await withDatabase(async (url) => {
   const client = new pg.Client(url)
   await client.connect()
-  // Two schemas of one database stand for two databases.
+  // Two schemas of one database take the place of two databases.
   const eu = await Holdfast.open({ url, namespace: 'examples' })
   const us = await Holdfast.open({ url, namespace: 'examples', schema: 'holdfast_us' })
 

@@ -30,8 +30,8 @@ export async function changesKept(query: Query, { changed }: History): Promise<V
     const refused = updates.filter(({ answer }) => answer === false).map(({ version }) => version)
     const [version] = end.versions
     if (version < lastKept || refused.includes(version)) {
-      const told = updates.map((one) => `${one.version} (${one.answer})`).join(', ')
-      violations.push({ text: `job ${id} ran with version ${version} after the updates ${told || 'none'}` })
+      const answers = updates.map((one) => `${one.version} (${one.answer})`).join(', ')
+      violations.push({ text: `job ${id} ran with version ${version} after the updates ${answers || 'none'}` })
     }
   }
   const late = await query(

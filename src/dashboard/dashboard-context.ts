@@ -17,7 +17,8 @@ import {
 import { recordingPool, withoutRecording } from './record-queries.js'
 import type { ViewContext } from './view.js'
 
-const maxConnections = 5
+/** Maximum number of connections that only read, and of connections for the other statements. */
+const maxConnections = 3
 const queryTimeoutMs = 10_000
 /** Timeout for the clock query. If the clock query times out, the database counts as unreachable. */
 const pingTimeoutMs = 2_000
@@ -57,9 +58,19 @@ export class DashboardContext {
       this.#database = fromPgPool(this.#pool)
     } else {
       const connection = { connectionString: given.url }
-      const own = new OwnPool(connection, { max: maxConnections, applicationName: 'holdfast dashboard' })
+      const options = { max: maxConnections, applicationName: 'holdfast dashboard' }
+      const [own, readers] = [new OwnPool(connection, options), new OwnPool(connection, options)]
       this.#pool = recordingPool(own.pool)
-      this.#database = fromPgPool(this.#pool, connection, own)
+      this.#database = fromPgPool(this.#pool, connection, {
+        readers: recordingPool(readers.pool),
+        async close() {
+          await Promise.all([own.close(), readers.close()])
+        },
+        closeIdleConnections() {
+          own.closeIdleConnections()
+          readers.closeIdleConnections()
+        },
+      })
     }
     this.#sql = loadStatements(new URL('./dashboard-context.sql', import.meta.url), schema)
     const executor: Executor & Reader = {

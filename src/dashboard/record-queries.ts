@@ -11,16 +11,14 @@ const recordings = new AsyncLocalStorage<RecordedQuery[] | undefined>()
 
 /** Wraps a pool so that `recordQueries` can record the pool's queries. */
 export function recordingPool(pool: PgPool): PgPool {
+  const wrappers = new WeakMap<PgPoolClient, PgPoolClient>()
   return {
     query: recordingQuery(pool),
     connect: async () => {
       const client = await pool.connect()
-      return {
-        query: recordingQuery(client),
-        release: client.release.bind(client),
-        on: client.on.bind(client),
-        off: client.off.bind(client),
-      }
+      const wrapper = wrappers.get(client) ?? recordingClient(client)
+      wrappers.set(client, wrapper)
+      return wrapper
     },
     on: pool.on.bind(pool) as PgPool['on'],
     off: pool.off.bind(pool) as PgPool['off'],
@@ -28,13 +26,26 @@ export function recordingPool(pool: PgPool): PgPool {
   }
 }
 
+function recordingClient(client: PgPoolClient): PgPoolClient {
+  return {
+    query: recordingQuery(client),
+    // The pool replaces the client's method each time.
+    release: (error) => client.release(error),
+    on: client.on.bind(client),
+    off: client.off.bind(client),
+    get processID() {
+      return client.processID
+    },
+  }
+}
+
 /** Statements that are not recorded. */
-const transactionControl = /^(begin|commit|rollback)\b/
+const unrecorded = /^(begin|commit|rollback|select pg_catalog\.set_config)\b/
 
 function recordingQuery(target: Pick<PgPoolClient, 'query'>): PgPoolClient['query'] {
   return (given: string | { text: string; query_timeout: number }, values?: unknown[]) => {
     const text = typeof given === 'string' ? given : given.text
-    if (!transactionControl.test(text)) recordings.getStore()?.push({ text, values: values ?? [] })
+    if (!unrecorded.test(text)) recordings.getStore()?.push({ text, values: values ?? [] })
     return typeof given === 'string' ? target.query(given, values) : target.query(given, values)
   }
 }

@@ -8,8 +8,8 @@ export interface Executor {
 }
 
 /**
- * Runs one read-only statement. Code that observes the fleet receives a `Reader` instead of an `Executor`. Each statement runs in its own
- * transaction, with only pg_catalog in its search path, and without JIT, which would compile a large plan for seconds.
+ * Runs one read-only statement. Code that observes the fleet receives a `Reader` instead of an `Executor`. Each statement has its own
+ * snapshot, only pg_catalog in its search path, and no JIT, which would compile a large plan for seconds.
  */
 export interface Reader {
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
@@ -36,8 +36,8 @@ export interface Database extends Executor, Reader {
    */
   query<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
-   * Runs a read-only statement in its own transaction, which costs two more round trips than `query`. The server cancels the statement soon
-   * after `withinMs`.
+   * Runs a read-only statement in its own transaction, which costs two more round trips than `query`, or alone on a session of the pool's
+   * own readers. The server cancels the statement soon after `withinMs`.
    */
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**

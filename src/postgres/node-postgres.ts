@@ -30,6 +30,8 @@ export interface PgPoolClient extends PgClient {
     values?: unknown[],
   ): Promise<{ rows: unknown[]; command?: string }>
   release(error?: Error | boolean): void
+  /** Process ID of the session's backend, as the server or a pooler reported it when the connection was opened. */
+  readonly processID?: number | null | undefined
   on(event: 'error', listener: (error: Error) => void): unknown
   off(event: 'error', listener: (error: Error) => void): unknown
 }
@@ -91,17 +93,42 @@ export const withoutJit = 'set local jit = off'
  * user's statements on the same pool nor a pooler's other clients.
  */
 export function localSettings(statementTimeoutMs?: number): string {
-  const settings = { jit: 'off', search_path: 'pg_catalog, pg_temp' }
   const all = statementTimeoutMs === undefined ? settings : { ...settings, statement_timeout: statementTimeoutMs }
-  const calls = Object.entries(all).map(([name, value]) => `pg_catalog.set_config('${name}', '${value}', true)`)
-  return `select ${calls.join(', ')}`
+  return `select ${setConfigs(all, { isLocal: true })}`
+}
+
+const settings = { jit: 'off', search_path: 'pg_catalog, pg_temp' }
+
+function setConfigs(all: Readonly<Record<string, string | number>>, { isLocal }: { isLocal: boolean }): string {
+  return Object.entries(all)
+    .map(([name, value]) => `pg_catalog.set_config('${name}', '${value}', ${isLocal})`)
+    .join(', ')
+}
+
+/**
+ * Applies the settings of a reader to a session, and reports whether it did. The session's settings stay as they are if the statements run
+ * on another backend than the one that was reported, because a pooler would pass the settings on to its other clients.
+ */
+async function becomeReader(client: PgPoolClient, withinMs: number): Promise<boolean> {
+  const reader = { ...settings, default_transaction_read_only: 'on', statement_timeout: 2 * withinMs }
+  const text = `select ${setConfigs(reader, { isLocal: false })} where pg_catalog.pg_backend_pid() = $1`
+  return (await client.query({ text, query_timeout: withinMs }, [client.processID])).rows.length === 1
+}
+
+/** Pools that Holdfast owns. */
+interface OwnPools {
+  close(): Promise<void>
+  closeIdleConnections?(): void
+  transactions?(): PgPool
+  /** Pool that only `read` uses. Its sessions keep the settings of `localSettings`, so a read is one statement. */
+  readonly readers?: PgPool
 }
 
 /** Wraps the user's pool. */
 export function fromPgPool(
   pool: PgPool,
   connection = connectionOf(pool),
-  ownPools: { close(): Promise<void>; closeIdleConnections?(): void; transactions?(): PgPool } = { async close() {} },
+  ownPools: OwnPools = { async close() {} },
 ): Database {
   const stopListening = listenOnce(pool)
   const { query } = pgExecutor(pool, connection)
@@ -117,7 +144,7 @@ export function fromPgPool(
     return translate(error, connection)
   }
   const throwExplained = async (error: unknown): Promise<never> => {
-    throw await explainReadOnly(error, database)
+    throw await explainReadOnly(error, { read: readInTransaction })
   }
 
   /**
@@ -189,6 +216,29 @@ export function fromPgPool(
     }
   }
 
+  /** Whether each session of the readers has the settings of a reader. */
+  const readers = new WeakMap<PgPoolClient, boolean>()
+
+  /** Runs one statement on a session that has the settings of a reader. Returns undefined if the session cannot have them. */
+  async function readAlone<Row>(from: PgPool, text: string, values: readonly unknown[] | undefined, withinMs: number) {
+    checkOpen()
+    const client = await from.connect().catch((error) => Promise.reject(translateFailure(error)))
+    let broken: Error | undefined
+    try {
+      return await responseTimeout.run(withinMs, async (ms) => {
+        if (!readers.has(client)) readers.set(client, await becomeReader(client, withinMs))
+        if (!readers.get(client)) return undefined
+        return (await client.query({ text, query_timeout: ms }, values as unknown[])).rows as Row[]
+      })
+    } catch (error) {
+      const reason = translateFailure(error)
+      if (reason instanceof DatabaseUnreachableError) broken = reason
+      throw reason
+    } finally {
+      client.release(broken)
+    }
+  }
+
   /** Runs one statement in a transaction with the settings of `localSettings`. */
   function inOwnTransaction<Row>(
     begin: string,
@@ -202,6 +252,9 @@ export function fromPgPool(
     // The client times out first, because its error is more specific. Then the server cancels the statement.
     return responseTimeout.run(withinMs, (ms) => run(`${begin}; ${localSettings(Math.ceil(2 * ms))}`, ms))
   }
+
+  const readInTransaction: Database['read'] = (text, values, withinMs) =>
+    inOwnTransaction('begin read only', text, values, withinMs)
 
   const database: Database = {
     async query<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
@@ -222,7 +275,11 @@ export function fromPgPool(
       }
       return responseTimeout.run(withinMs, send).catch(throwExplained)
     },
-    read: (text, values, withinMs) => inOwnTransaction('begin read only', text, values, withinMs),
+    async read<Row>(text: string, values?: readonly unknown[], withinMs?: number) {
+      const alone = ownPools.readers && withinMs !== undefined
+      const rows = alone ? await readAlone<Row>(ownPools.readers!, text, values, withinMs) : undefined
+      return rows ?? readInTransaction<Row>(text, values, withinMs)
+    },
     write: <Row>(text: string, values?: readonly unknown[], withinMs?: number) =>
       inOwnTransaction<Row>('begin isolation level read committed', text, values, withinMs).catch(throwExplained),
     transaction: <T>(

@@ -188,8 +188,12 @@ describe.skipIf(binDir === undefined)('a server that compiles every statement th
     },
   )
 
-  test('the statements of the dashboard are not compiled', async () => {
-    const base = await serve(board({ pool: sqlPool({ connectionString: url }) }))
+  const boards: Record<string, (url: string) => Promise<string>> = {
+    'its own pools': (url) => serve(board({ url })),
+    'a pool of the program': (url) => serve(board({ pool: sqlPool({ connectionString: url }) })),
+  }
+  test.each(Object.entries(boards))('the statements of the dashboard on %s are not compiled', async (_, open) => {
+    const base = await open(url)
     const given: Record<string, string> = {
       namespace: 'shop',
       minutes: '60',

@@ -123,9 +123,8 @@ export async function run(_: string, { progress }: Options) {
     database.url,
     "create extension pg_stat_statements; create role watcher superuser login password 'watcher'",
   )
-  const pool = new pg.Pool({ connectionString: asWatcher(database.url), max: 10 })
   const fleet: Holdfast[] = []
-  const board = dashboard({ pool })
+  const board = dashboard({ url: asWatcher(database.url) })
   const server = createServer((request, response) => board.node(request, response))
   try {
     const subjects = await fill(database.url, fleet, progress)
@@ -147,7 +146,6 @@ export async function run(_: string, { progress }: Options) {
     server.closeAllConnections()
     server.close()
     await board.close()
-    await pool.end()
     await Promise.all(fleet.map((one) => one.close()))
     await database.close()
   }
@@ -248,10 +246,12 @@ async function until(isTrue: () => Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await sleep(200)
 }
 
+/** PostgreSQL 15 counts the body of a function that the planner evaluates as a statement, although the dashboard did not send it. */
+const bodies = '^select (\\$1|\\(pg_catalog\\.parse_ident\\(\\$1\\)\\)\\[\\$2\\])$'
+
 const ofWatcher = `
 select
-  coalesce(sum(total_exec_time + total_plan_time), 0)::float8 as ms, coalesce(sum(calls), 0)::integer as statements,
-  coalesce(sum(calls) filter (where query !~* '^\\s*(begin|commit|select pg_catalog.set_config)'), 0)::integer as queries,
+  coalesce(sum(total_exec_time + total_plan_time), 0)::float8 as ms, coalesce(sum(calls) filter (where query !~ '${bodies}'), 0)::integer as statements,
   coalesce(sum(jit_functions), 0)::integer as compiled
 from pg_stat_statements where userid = 'watcher'::regrole`
 
@@ -289,12 +289,11 @@ async function measureWatcher(url: string, base: string, list: [view: string, pa
   await sleep(2_000)
   await query(url, 'select pg_stat_statements_reset()')
   await sleep(watchMs)
-  const [{ ms, queries, statements }] = await query(url, ofWatcher)
+  const [{ ms, statements }] = await query(url, ofWatcher)
   leaving.abort()
   await response.body?.cancel().catch(() => {})
   const perSecond = (count: number) => count / (watchMs / 1_000)
   return {
-    queriesPerSecond: perSecond(queries),
     statementsPerSecond: perSecond(statements),
     msPerSecond: perSecond(ms),
   }
@@ -311,26 +310,20 @@ export function show(report: Awaited<ReturnType<typeof run>>) {
       .map(([what, count]) => `${what} ${count.toLocaleString('en')}`)
       .join(', '),
     table(
-      ['Page', 'view', 'server ms', 'goal', 'queries', 'compiled', 'kB'],
+      ['Page', 'view', 'server ms', 'goal', 'statements', 'compiled', 'kB'],
       views.map((one) => [
         one.page,
         one.view,
         round(one.ms),
         '≤ 1,000',
-        one.queries,
+        one.statements,
         one.compiled,
         round(one.bytes / 1_000),
       ]),
     ),
     table(
-      ['One watcher of', 'queries/s', 'goal', 'with begin, settings and commit', 'server ms/s'],
-      watched.map((one) => [
-        one.page,
-        round(one.queriesPerSecond),
-        '≤ 2.5',
-        round(one.statementsPerSecond),
-        round(one.msPerSecond),
-      ]),
+      ['One watcher of', 'statements/s', 'goal', 'server ms/s'],
+      watched.map((one) => [one.page, round(one.statementsPerSecond), '≤ 2.5', round(one.msPerSecond)]),
     ),
   ].join('\n\n')
 }

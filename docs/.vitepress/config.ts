@@ -1,61 +1,25 @@
-// The documents as a site, with search: npm run docs. Pages lie where they are read in the repository, too; essays of the rooms lie
-// beside their code, and are part of it.
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+// The documents as a site, with search: npm run docs. The pages stay where they are in the repository. The essays of the rooms are next to their
+// code.
+import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
+import { description, groups, hrefFrom, llmsText, placeOf, root, titleOf, twinOf } from './pages.ts'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
-
-/** The name of a page is its first heading. */
-function titleOf(file: string): string {
-  return /^# (.*)$/m.exec(readFileSync(join(root, file), 'utf8'))?.[1] ?? file
-}
-
-const linkTo = (file: string) => ({ text: titleOf(file), link: `/${placeOf(file).replace(/(index)?\.md$/, '')}` })
-
-/** All pages of a folder, the introduction first, then in the order of their titles. */
-function room(text: string, folder: string) {
-  const names = readdirSync(join(root, folder)).filter((name) => name.endsWith('.md'))
-  const pages = names.map((name) => linkTo(`${folder}/${name}`))
-  const isFirst = ({ link }: { link: string }) => link.endsWith('/')
-  pages.sort((a, b) => Number(isFirst(b)) - Number(isFirst(a)) || a.text.localeCompare(b.text, 'en'))
-  return { text, collapsed: true, items: pages }
-}
-
-/** Where a file of the repository stands on the site. */
-function placeOf(file: string): string {
-  return file.replace(/^docs\//, '').replace(/README\.md$/, 'index.md')
-}
-
-/** Where a link of a page leads on the site: pages to pages, folders to what introduces them, and the rest to the files themselves. */
-function hrefFrom(page: string, href: string): string {
-  if (/^([a-z]+:|#|\/)/.test(href)) return href
-  const [path = '', hash] = href.split('#')
-  let target = relative(root, join(dirname(page), decodeURI(path)))
-  if (statSync(join(root, target), { throwIfNoEntry: false })?.isDirectory()) {
-    while (target !== '' && !existsSync(join(root, target, 'README.md'))) target = relative('.', dirname(target))
-    target = join(target, 'README.md')
-  }
-  return `/${placeOf(target)}${hash === undefined ? '' : `#${hash}`}`
-}
-
-const essays = ['locks', 'leases', 'elections', 'limits', 'once', 'shares', 'schedules', 'jobs', 'observe', 'cli']
-
-const projectPages = ['CHANGELOG.md', 'ROADMAP.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CODE_OF_CONDUCT.md']
+const linkTo = (page: string) => ({ text: titleOf(page), link: `/${placeOf(page).replace(/(index)?\.md$/, '')}` })
 
 /** Files and folders that documents link to although they are no pages, such as examples. They are served unchanged. */
 const linked = ['examples', 'src', 'bench', 'faults', 'docs/images', 'LICENSE']
 
+/** The path of the site, such as /holdfast/ on GitHub Pages. */
+const base = process.env.DOCS_BASE ?? '/'
+
 export default defineConfig({
   title: 'Holdfast',
-  description:
-    'Distributed locks, leader election, cron schedules, a job queue, rate limits and idempotent webhooks for Node.js on PostgreSQL.',
+  description,
   srcDir: '..',
   srcExclude: ['**/node_modules/**', '**/dist/**', '.github/**', 'examples/cluster/data/**'],
   rewrites: placeOf,
-  // The path of the site, such as /holdfast/ on GitHub Pages.
-  base: process.env.DOCS_BASE ?? '/',
+  base,
   cleanUrls: true,
   // Files that are served as they are.
   ignoreDeadLinks: [/\.(sql|sh)$/, /^\/LICENSE$/],
@@ -72,7 +36,7 @@ export default defineConfig({
       const open = md.renderer.rules.link_open!
       md.renderer.rules.link_open = (tokens, at, options, env, self) => {
         const token = tokens[at]!
-        token.attrSet('href', hrefFrom(env.realPath ?? env.path, token.attrGet('href') ?? ''))
+        token.attrSet('href', hrefFrom(relative(root, env.realPath ?? env.path), token.attrGet('href') ?? ''))
         return open(tokens, at, options, env, self)
       }
     },
@@ -82,22 +46,11 @@ export default defineConfig({
     outline: [2, 3],
     nav: [
       { text: 'Start', link: '/start/' },
-      { text: 'Guides', link: '/guides/locks' },
-      { text: 'Operating', link: '/operating/runbooks' },
+      { text: 'Guides', link: '/guides/' },
+      { text: 'Operation', link: '/operating/' },
       { text: 'Reference', link: '/reference/api/' },
     ],
-    sidebar: [
-      { ...room('Start', 'docs/start'), collapsed: false },
-      room('Concepts', 'docs/concepts'),
-      room('Guides', 'docs/guides'),
-      room('Coming from', 'docs/guides/coming-from'),
-      room('Operating', 'docs/operating'),
-      room('Reference', 'docs/reference'),
-      room('Package exports', 'docs/reference/api'),
-      { text: 'Essays', collapsed: true, items: essays.map((name) => linkTo(`src/${name}/README.md`)) },
-      room('Decisions', 'docs/decisions'),
-      { text: 'The project', collapsed: true, items: projectPages.map(linkTo) },
-    ],
+    sidebar: groups().map(({ text, pages }) => ({ text, collapsed: text !== 'Start', items: pages.map(linkTo) })),
   },
   buildEnd({ outDir }) {
     for (const name of linked) {
@@ -106,5 +59,12 @@ export default defineConfig({
       mkdirSync(dirname(to), { recursive: true })
       cpSync(join(root, name), to, { recursive: true, filter: (path) => !path.includes('node_modules') })
     }
+    // A Markdown twin of each page, and a list of all pages, for programs that read.
+    for (const page of groups().flatMap(({ pages }) => pages)) {
+      const to = join(outDir, placeOf(page))
+      mkdirSync(dirname(to), { recursive: true })
+      writeFileSync(to, twinOf(page, base))
+    }
+    writeFileSync(join(outDir, 'llms.txt'), llmsText(base))
   },
 })

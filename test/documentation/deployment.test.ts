@@ -1,5 +1,5 @@
-// Checks the files for Docker and Kubernetes in deploy/. The command line's parser must accept each command, and the parts of the files must
-// fit together. No image is built, and no cluster is used.
+// Checks the files for Docker and Kubernetes in deploy/, and the page about other platforms. The command line's parser must accept each
+// command, and the parts of the files must fit together. No image is built, and no cluster or platform is used.
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -85,6 +85,12 @@ const instructions = read('docker/Dockerfile')
 const argumentsOf = (keyword: string) => instructions.filter(([name]) => name === keyword).map(([, rest]) => rest)
 const imageCommand = JSON.parse(argumentsOf('CMD').at(-1)!) as string[]
 
+/** The commands in the configuration files of the page about platforms, with the time that each platform gives the worker. */
+const platforms = readFileSync(join(root, 'docs/operating/platforms.md'), 'utf8')
+const platformCommands = [...platforms.matchAll(/\.bin\/holdfast ([\w./ -]+)/g)]
+  .map(([, words]) => words!.trim().split(' '))
+  .filter(([verb]) => verb !== 'directly')
+
 /** Every command that a container runs as the arguments of `holdfast`. */
 const commands: [place: string, words: string[]][] = [
   ['Dockerfile', imageCommand],
@@ -92,6 +98,7 @@ const commands: [place: string, words: string[]][] = [
     command ? [[`compose.yml ${name}`, command]] : [],
   ),
   ...containers.map(({ name, args }): [string, string[]] => [`kubernetes ${name}`, args]),
+  ...platformCommands.map((words): [string, string[]] => [`platforms.md ${words.join(' ')}`, words]),
 ]
 
 function leavesOf(command: Command): Command[] {
@@ -129,6 +136,16 @@ test.each(commands)('the command line accepts the command of %s', async (_, word
   expect(['work', 'dashboard', 'migrate']).toContain(name)
   for (const port of [options.metricsPort, options.port]) if (port !== undefined) expect(port).toMatch(/^\d{4}$/)
   if (options.drain !== undefined) expect(secondsOf(options.drain)).toBeGreaterThan(0)
+})
+
+test('Heroku and Fly.io kill a worker at least 10 s after its drain has ended', async () => {
+  const workers = platformCommands.filter(([verb]) => verb === 'work')
+  const limits = [30, Number(/kill_timeout = (\d+)/.exec(platforms)![1])]
+  expect(workers).toHaveLength(limits.length)
+  for (const [at, words] of workers.entries()) {
+    const { options } = await parse(words)
+    expect(limits[at]! - secondsOf(options.drain!)).toBeGreaterThanOrEqual(10)
+  }
 })
 
 test('the containers set only environment variables that the command line reads', () => {

@@ -31,7 +31,7 @@ export function writeSchemas(folder: string) {
   mkdirSync(folder, { recursive: true })
   for (const [name, document] of Object.entries(documents!.properties!)) {
     const schema = schemaOf(name, plain(document), lines!.properties![name], definitions)
-    writeFileSync(`${folder}/${name}.schema.json`, `${JSON.stringify(schema, null, 2)}\n`)
+    writeFileSync(`${folder}/${name}.schema.json`, JSON.stringify(schema))
   }
 }
 

@@ -1,4 +1,4 @@
-// Runs the query of the jobs guide as printed.
+// Runs the query of the page about claims as printed.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -8,11 +8,8 @@ import { sql, sqlSession, until } from '../setup/facts.js'
 import { anchorPid, databaseUrl, open } from '../setup/instances.js'
 import { root } from './lines.js'
 
-const section = '## How presence protects a claim'
-
-function queryOfGuide(): string {
-  const [, text] = readFileSync(join(root, 'docs/guides/jobs.md'), 'utf8').split(section)
-  return /^```sql\n(.*?)^```/ms.exec(text!)![1]!
+function queryOfPage(): string {
+  return /^```sql\n(.*?)^```/ms.exec(readFileSync(join(root, 'docs/concepts/claims.md'), 'utf8'))![1]!
 }
 
 interface ClaimRow {
@@ -29,7 +26,7 @@ test('the query for claims shows the instance of each running job, and whether t
   const [alive, killed, bystander] = [await open({ url }), await open({ url }), await open({ url })]
   const ending = gate()
   onTestFinished(ending.open)
-  const claims = () => sql<ClaimRow>(url, queryOfGuide())
+  const claims = () => sql<ClaimRow>(url, queryOfPage())
   const define = (queue: string) => defineJob<unknown>(`send-${queue}`, { queue, run: () => ending.opened })
   expect(await claims()).toEqual([])
 

@@ -1,4 +1,4 @@
-// Runs the middleware of the guide as printed: each block is a module that exports one middleware.
+// Runs the middleware of the guides as printed: each block is a module that exports one middleware.
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,9 @@ import { sql } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { root } from './lines.js'
 
-const guide = readFileSync(join(root, 'docs/guides/middleware.md'), 'utf8')
+const guides = ['middleware', 'logging']
+  .map((name) => readFileSync(join(root, `docs/guides/${name}.md`), 'utf8'))
+  .join('')
 
 let folder: string
 beforeAll(() => {
@@ -21,7 +23,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 /** Returns the exports of the block that exports a middleware with this name. */
 async function moduleOf<Exports = Record<string, Middleware>>(name: string): Promise<Exports> {
-  const blocks = [...guide.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code!)
+  const blocks = [...guides.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code!)
   const file = join(folder, `${name}.ts`)
   writeFileSync(file, blocks.find((code) => code.includes(`export const ${name}: Middleware`))!)
   return import(pathToFileURL(file).href)

@@ -1,0 +1,32 @@
+// Checks that each guide is short, and that the tables of contents are complete.
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { expect, test } from 'vitest'
+import { root } from './lines.js'
+
+const maxWords = 800
+
+const pagesIn = (folder: string) =>
+  readdirSync(join(root, folder))
+    .filter((name) => name.endsWith('.md') && name !== 'README.md')
+    .map((name) => `${folder}/${name}`)
+const read = (page: string) => readFileSync(join(root, page), 'utf8')
+
+/** Counts the words of a page, including its tables, without code blocks and the addresses of links. */
+function wordsIn(text: string): number {
+  const plain = text.replaceAll(/^```.*?^```/gms, '').replaceAll(/\]\([^)]*\)/g, ']')
+  return plain.split(/\s+/).filter((word) => /[a-z0-9]/i.test(word)).length
+}
+
+test.each([...pagesIn('docs/guides'), ...pagesIn('docs/guides/coming-from')])('%s has at most 800 words', (page) => {
+  expect(wordsIn(read(page))).toBeLessThanOrEqual(maxWords)
+})
+
+test.each(['docs/guides', 'docs/guides/coming-from', 'docs/operating', 'docs/concepts'])(
+  '%s/README.md links to each page of the folder',
+  (folder) => {
+    const contents = read(`${folder}/README.md`)
+    const missing = pagesIn(folder).filter((page) => !contents.includes(`](${basename(page)}`))
+    expect(missing).toEqual([])
+  },
+)

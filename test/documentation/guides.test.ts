@@ -30,3 +30,13 @@ test.each(['docs/guides', 'docs/guides/coming-from', 'docs/operating', 'docs/con
     expect(missing).toEqual([])
   },
 )
+
+test('the questions name only error codes and classes that exist', () => {
+  const errors = read('docs/reference/errors.md')
+  const questions = read('docs/operating/faq.md')
+  const codes = [...questions.matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(([, code]) => code!)
+  const classes = [...questions.matchAll(/\b([A-Z]\w+Error)\b/g)].map(([, name]) => name!)
+  const isOurs = (name: string) => !['DATABASE_URL', 'TypeError', 'SyntaxError'].includes(name)
+  const unknown = [...codes, ...classes].filter((name) => isOurs(name) && !errors.includes(name))
+  expect([codes.length > 5, classes.length > 5, unknown]).toEqual([true, true, []])
+})

@@ -52,7 +52,7 @@ test('every page that states a requirement states the oldest supported version',
     const required = [...text.matchAll(/\brequires? Node\.js ([\d.]+) or later(?: and PostgreSQL (\d+) or later)?/g)]
     return required.map(([, node, server]) => ({ page, node, server }))
   })
-  expect(found.map(({ page }) => page)).toEqual(expect.arrayContaining(['README.md', 'docs/start/README.md']))
+  expect(found.map(({ page }) => page)).toEqual(expect.arrayContaining(['README.md', 'docs/start/tutorial.md']))
   for (const { page, node, server } of found) {
     expect([page, node, server ?? `${oldestPostgres}`]).toEqual([page, oldestNode, `${oldestPostgres}`])
   }

@@ -1,3 +1,4 @@
+import { closeGates, openGate } from './pauses.js'
 import type { Outcome, Session, Step, World } from './world.js'
 
 /** One session's list of steps. */
@@ -8,6 +9,8 @@ export interface Actor {
   readonly recovery?: readonly Step[]
   /** Whether orders without any other kind of actor are of no interest. */
   readonly isBystander?: boolean
+  /** Whether its steps make sense only in one transaction. */
+  readonly isTransaction?: boolean
 }
 
 /** What an actor knows after a run. */
@@ -29,6 +32,8 @@ export interface Statement<Facts = unknown> {
   actors(facts: Facts): readonly Actor[]
   /** Returns a sentence for each violation. May finish what is left, like a worker that comes later. */
   check(world: World, facts: Facts, reports: ReadonlyMap<string, Report>): Promise<string[]>
+  /** Functions in which sessions also stop between two statements. */
+  readonly functions: readonly string[]
   /** Tables that the run fills. They are emptied after each run. */
   readonly tables: readonly string[]
 }
@@ -77,6 +82,11 @@ export interface Extent {
   readonly interruptions?: readonly Interruption[]
   /** Whether `begin` and the next step are one step. `begin` reads and locks nothing, so that its place matters only to `now()`. */
   readonly mergesBegin?: boolean
+  /**
+   * Stops sessions also between the statements of the functions, which `pauses.ts` has prepared. The number limits how often a run may leave a
+   * session that could continue. Each statement is then a transaction of its own.
+   */
+  readonly maxSwitches?: number
   readonly stopsAtViolation?: boolean
 }
 
@@ -97,9 +107,9 @@ export async function explore(
   statement: Statement,
   world: World,
   chosen: readonly string[],
-  { interruptions = [], mergesBegin = false, stopsAtViolation = false }: Extent = {},
+  { interruptions = [], mergesBegin = false, maxSwitches, stopsAtViolation = false }: Extent = {},
 ): Promise<Tally> {
-  const explorer = new Explorer(statement, world, chosen, mergesBegin)
+  const explorer = new Explorer(statement, world, chosen, mergesBegin, maxSwitches !== undefined)
   const violations: string[] = []
   const prefixes: number[][] = [[]]
   let [ran, waits, interrupted, lengths] = [0, 0, 0, [] as number[]]
@@ -111,7 +121,9 @@ export async function explore(
     violations.push(...run.violations)
     for (let at = prefix.length; at < run.order.length; at++) {
       for (const choice of run.choices[at]!) {
-        if (choice !== run.order[at]) prefixes.push([...run.order.slice(0, at), choice])
+        if (choice === run.order[at]) continue
+        const next = [...run.order.slice(0, at), choice]
+        if (maxSwitches === undefined || switchesOf(next, run.choices) <= maxSwitches) prefixes.push(next)
       }
     }
     for (const how of interruptions) {
@@ -123,8 +135,13 @@ export async function explore(
     }
     if (stopsAtViolation && violations.length > 0) break
   }
-  const orders = countOrders(lengths)
+  const orders = maxSwitches === undefined ? countOrders(lengths) : ran
   return { orders, ran, impossible: orders - ran, waits, interrupted, violations }
+}
+
+/** Number of times that the order leaves an actor that could continue. */
+function switchesOf(order: readonly number[], choices: Run['choices']): number {
+  return order.filter((actor, at) => at > 0 && actor !== order[at - 1] && choices[at]!.includes(order[at - 1]!)).length
 }
 
 class Explorer {
@@ -135,6 +152,7 @@ class Explorer {
     readonly world: World,
     readonly chosen: readonly string[],
     readonly mergesBegin: boolean,
+    readonly pauses: boolean,
   ) {}
 
   /** Returns all places for an interruption. A lost reply matters only where the effect has been committed. */
@@ -149,11 +167,13 @@ class Explorer {
   async run(prefix: readonly number[], interrupted?: Interrupted): Promise<Run> {
     const { statement, world } = this
     const facts = await statement.prepare(world)
-    const actors = statement.actors(facts).filter(({ name }) => this.chosen.includes(name))
+    const cast = statement.actors(facts).filter(({ name }) => this.chosen.includes(name))
+    const actors = this.pauses ? cast.map(withoutTransaction) : cast
     this.lengths = actors.map(({ steps }) => steps.length - Number(this.mergesBegin && steps[0] === begin))
     await world.openSessions(actors.length)
     const sessions = world.sessions.slice(0, actors.length)
     const players = actors.map((actor, at) => new Player(actor, sessions[at]!, this.mergesBegin))
+    if (this.pauses) await closeGates(world, sessions)
     const order: number[] = []
     const choices: number[][] = []
     let waits = 0
@@ -162,13 +182,15 @@ class Explorer {
       if (able.length === 0) break
       const wanted = prefix[order.length]
       // After an interruption, sessions may wait at other places. The rest of the order then runs as far as it can.
-      const actor = wanted !== undefined && able.includes(wanted) ? wanted : able[0]!
+      const last = order.at(-1)
+      const usual = last !== undefined && able.includes(last) ? last : able[0]!
+      const actor = wanted !== undefined && able.includes(wanted) ? wanted : usual
       order.push(actor)
       choices.push(able)
       const player = players[actor]!
       const isHere = interrupted?.actor === actor && interrupted.step === player.moves && !player.isRecovering
       await player.perform(world, isHere ? interrupted.how : undefined)
-      if (player.session.running) waits++
+      if (player.session.running && !player.session.isPaused) waits++
     }
     const trace = () => describe(actors, players, interrupted)
     if (players.some(({ session }) => session.running)) throw new Error(`Sessions wait for nothing: ${trace()}`)
@@ -201,10 +223,11 @@ class Player {
   }
 
   get isAble(): boolean {
-    return this.session.running === undefined && this.at < this.#steps.length
+    return this.session.isPaused || (this.session.running === undefined && this.at < this.#steps.length)
   }
 
   async perform(world: World, how: Interruption | undefined): Promise<void> {
+    if (this.session.isPaused) return openGate(world, this.session)
     this.moves++
     if (this.mergesBegin && this.#steps[this.at] === begin) await world.perform(this.session, this.#steps[this.at++]!)
     const step = this.#steps[this.at++]!
@@ -253,6 +276,14 @@ export const begin: Step = { name: 'begin', text: 'begin' }
 export const commit: Step = { name: 'commit', text: 'commit' }
 export const rollback: Step = { name: 'rollback', text: 'rollback' }
 
+const transactionSteps = new Set([begin, commit])
+
+/** The actor's statements as transactions of their own, if they can be. */
+function withoutTransaction(actor: Actor): Actor {
+  if (actor.isTransaction) return actor
+  return { ...actor, steps: actor.steps.filter((step) => !transactionSteps.has(step)) }
+}
+
 /** Errors of the server that interruptions cause. */
 const interruptionErrors = new Set(['57014', '57P01', '08006'])
 
@@ -267,13 +298,14 @@ function unexpectedErrors(players: readonly Player[]): string[] {
 }
 
 function describe(actors: readonly Actor[], players: readonly Player[], interrupted: Interrupted | undefined): string {
-  const steps = players
+  const all = players
     .flatMap(({ actor: { name }, session }) => session.outcomes.map((outcome) => ({ name, ...outcome })))
     .sort((a, b) => a.startedAt - b.startedAt)
-    .map(({ name, step, rows, error, startedAt, endedAt }) => {
-      const result = error ? ` [${error.message}]` : rows.length > 0 ? ` ${JSON.stringify(rows)}` : ''
-      return `${name}: ${step}${result}${endedAt > startedAt ? ` (waited for ${endedAt - startedAt} steps)` : ''}`
-    })
+  const steps = all.map(({ name, step, rows, error, startedAt, endedAt }) => {
+    const result = error ? ` [${error.message}]` : rows.length > 0 ? ` ${JSON.stringify(rows)}` : ''
+    const during = all.filter((other) => other.startedAt > startedAt && other.startedAt < endedAt).length
+    return `${name}: ${step}${result}${during > 0 ? ` (other steps meanwhile: ${during})` : ''}`
+  })
   const point =
     interrupted && `${actors[interrupted.actor]!.name} is ${interrupted.how} at step ${interrupted.step + 1}`
   return `${point ?? ''}\n      ${steps.join('\n      ')}`

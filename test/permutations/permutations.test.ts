@@ -2,13 +2,15 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { sql } from '../setup/facts.js'
 import { runsAll } from '../setup/variants.js'
-import { type Bug, type Extent, explore, type Interruption, type Statement } from './explore.js'
+import { type Bug, type Extent, explore, type Interruption, type Statement, type Tally } from './explore.js'
+import { addPauses } from './pauses.js'
 import { claim, end, takeOver, window } from './statements/jobs.js'
 import { budgetAdmission, groupAdmission, laneAdmission } from './statements/lanes.js'
 import { leaseGrant, leaseRenewal } from './statements/leases.js'
 import { permit } from './statements/limits.js'
 import { onceClaim } from './statements/once.js'
 import { tick } from './statements/schedules.js'
+import { event, recordedStep } from './statements/steps.js'
 import { World } from './world.js'
 
 /** Each statement has facts of its own, which only its own functions read. */
@@ -25,6 +27,8 @@ const statements = [
   permit,
   onceClaim,
   tick,
+  event,
+  recordedStep,
 ] as unknown as Statement[]
 
 const interruptions: readonly Interruption[] = ['cancelled', 'terminated', 'reply lost']
@@ -40,22 +44,39 @@ const extents: readonly (Extent & { readonly size: number })[] = [
     : []),
 ]
 
-const tallies: {
-  name: string
-  size: number
-  orders: number
-  ran: number
-  impossible: number
-  waits: number
-  interrupted: number
-}[] = []
+/** Number of times that a run with stops may leave a session that could continue. */
+const maxSwitches = Number(process.env.HOLDFAST_SWITCHES || 1)
+
+const counts = ['orders', 'ran', 'impossible', 'waits', 'interrupted'] as const
+
+/** What has run, in several lines per statement. */
+class Total {
+  static readonly all: Total[] = []
+  orders = 0
+  ran = 0
+  impossible = 0
+  waits = 0
+  interrupted = 0
+
+  constructor(readonly what: string) {
+    Total.all.push(this)
+  }
+
+  add(tally: Pick<Tally, (typeof counts)[number]>): void {
+    for (const count of counts) this[count] += tally[count]
+  }
+
+  toString(): string {
+    const { what, orders, ran, impossible, waits, interrupted } = this
+    return `${what}: ${orders} orders (${ran} ran, ${impossible} cannot happen), ${waits} waits, ${interrupted} interrupted runs`
+  }
+}
 
 afterAll(() => {
-  for (const { name, size, orders, ran, impossible, waits, interrupted } of tallies) {
-    console.log(
-      `${name}, ${size} sessions: ${orders} orders (${ran} ran, ${impossible} cannot happen), ${waits} waits, ${interrupted} runs with an interruption`,
-    )
-  }
+  const lines = Total.all.sort((a, b) => (a.what < b.what ? -1 : 1))
+  const sum = new Total('all')
+  for (const total of lines) if (total !== sum) sum.add(total)
+  console.log(lines.join('\n'))
 })
 
 /** Subsets of the actors that are of interest. */
@@ -86,17 +107,32 @@ async function inWorld<T>(work: (world: World) => Promise<T>): Promise<T> {
 describe.concurrent.each(statements)('the statement $name', { timeout: 170_000 }, (statement) => {
   test('keeps its promises in every order of the steps', () =>
     inWorld(async (world) => {
+      const rows = await world.rowCounts()
       for (const { size, ...extent } of extents) {
-        const total = { name: statement.name, size, orders: 0, ran: 0, impossible: 0, waits: 0, interrupted: 0 }
-        tallies.push(total)
+        const total = new Total(
+          `${statement.name}, ${size} sessions${extent.interruptions ? ', each step interrupted' : ''}`,
+        )
         for (const cast of await castsOf(statement, world, size)) {
           const tally = await explore(statement, world, cast, extent)
-          for (const count of ['orders', 'ran', 'impossible', 'waits', 'interrupted'] as const)
-            total[count] += tally[count]
+          total.add(tally)
           expect(tally.violations.slice(0, 3).join('\n')).toBe('')
         }
       }
+      // No run has left rows for the next one.
+      expect(await world.rowCounts()).toEqual(rows)
     }))
+
+  test.runIf(runsAll)('keeps its promises if another session comes between two statements of its functions', () =>
+    inWorld(async (world) => {
+      await addPauses(world, statement.functions)
+      const total = new Total(`${statement.name}, 2 sessions with stops`)
+      for (const cast of await castsOf(statement, world, 2)) {
+        const tally = await explore(statement, world, cast, { maxSwitches })
+        total.add(tally)
+        expect(tally.violations.slice(0, 3).join('\n')).toBe('')
+      }
+    }),
+  )
 
   test.each(runsAll ? statement.bugs : [])('shows the bug: $name', (bug) =>
     inWorld(async (world) => {

@@ -9,7 +9,7 @@ export interface Step {
   readonly values?: readonly unknown[] | ((earlier: readonly Outcome[]) => readonly unknown[])
 }
 
-/** Result of a step, and its place among all steps of the run: `startedAt` and `endedAt` are numbers of steps. */
+/** Result of a step. All starts and ends of steps are numbered in their order. */
 export interface Outcome {
   readonly step: string
   readonly rows: readonly Record<string, unknown>[]
@@ -45,6 +45,10 @@ export class Session {
   #client: pg.Client
   /** The step that PostgreSQL has not finished. */
   running: Promise<void> | undefined
+  /** Whether the step has stopped between two statements of a function. */
+  isPaused = false
+  /** Number of the next place at which the session stops. */
+  nextPause = 1
   outcomes: Outcome[] = []
 
   private constructor(
@@ -63,12 +67,13 @@ export class Session {
   }
 
   /** Sends a step and does not wait for it. */
-  start(step: Step, at: number, clock: () => number): void {
+  start(step: Step, clock: () => number): void {
+    const startedAt = clock()
     const { name, text, values = [] } = step
     const sql = typeof text === 'function' ? text(this.outcomes) : text
     const given = typeof values === 'function' ? values(this.outcomes) : values
     const end = (rows: readonly Record<string, unknown>[], error?: Error) => {
-      this.outcomes.push({ step: name, rows, error, startedAt: at, endedAt: clock() })
+      this.outcomes.push({ step: name, rows, error, startedAt, endedAt: clock() })
       this.running = undefined
     }
     this.running = this.#client.query(prepared(sql, given)).then(
@@ -80,7 +85,13 @@ export class Session {
   /** Ends the transaction that a run has left open, and forgets the results. */
   async reset(): Promise<void> {
     this.outcomes = []
-    await this.#client.query('rollback')
+    this.nextPause = 1
+    await this.#client.query(`rollback; set pause.number = 0`)
+  }
+
+  /** Makes the session stop at the places that `pauses.ts` adds to functions. */
+  async pauseIn(slot: number): Promise<void> {
+    await this.#client.query(`set pause.slot = ${slot}`)
   }
 
   /** Opens the session again, after the server has ended it. */
@@ -107,18 +118,24 @@ export class World {
     /** Session that sees who waits for whom, and prepares and checks the tables. */
     readonly observer: pg.Client,
     readonly presence: pg.Client,
+    /** Session that holds the locks at which the functions stop. */
+    readonly gate: pg.Client,
   ) {}
+
+  get gatePid(): number {
+    return pidOf(this.gate)
+  }
 
   static async open(): Promise<World> {
     const database = await freshDatabase()
-    const [observer, presence] = [await connect(database.url), await connect(database.url)]
+    const [observer, presence, gate] = await Promise.all([1, 2, 3].map(() => connect(database.url)))
     // Begins the generation of the server, so that no statement does it in between.
-    await observer.query('select holdfast.grace_is_over()')
-    await presence.query(
+    await observer!.query('select holdfast.grace_is_over()')
+    await presence!.query(
       'select pg_advisory_lock(holdfast.session_class(), number) from unnest($1::integer[]) as number',
       [[live, other, third]],
     )
-    return new World(database, observer, presence)
+    return new World(database, observer!, presence!, gate!)
   }
 
   async query<Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
@@ -136,19 +153,31 @@ export class World {
     await this.query(`with ${deletes.join(', ')} select`)
   }
 
+  /** Number of rows of each table of the schema. */
+  async rowCounts(): Promise<Record<string, number>> {
+    const rows = await this.query<{ name: string; count: number }>(
+      `select relname as name, (xpath('//count/text()', query_to_xml(format('select count(*) from holdfast.%I', relname), false, true, '')))[1]::text::integer as count
+       from pg_class
+       where relnamespace = 'holdfast'::regnamespace
+         and relkind in ('r', 'p')
+       order by relname`,
+    )
+    return Object.fromEntries(rows.map(({ name, count }) => [name, count]))
+  }
+
   async openSessions(count: number): Promise<void> {
     while (this.sessions.length < count) this.sessions.push(await Session.open(this.database.url))
   }
 
   /** Starts a step, and waits until each session has finished its step or waits for a session that rests. */
   async perform(session: Session, step: Step): Promise<void> {
-    session.start(step, ++this.#clock, () => this.#clock)
+    session.start(step, () => ++this.#clock)
     await this.rest()
   }
 
   /** Like `perform`, but PostgreSQL receives a cancel request together with the step. */
   async performAndCancel(session: Session, step: Step): Promise<void> {
-    session.start(step, ++this.#clock, () => this.#clock)
+    session.start(step, () => ++this.#clock)
     await this.query('select pg_cancel_backend($1)', [session.pid])
     await this.rest()
   }
@@ -177,6 +206,7 @@ export class World {
     const deadline = performance.now() + deadlineMs
     for (;;) {
       const running = this.sessions.filter((session) => session.running !== undefined)
+      for (const session of this.sessions) session.isPaused = false
       if (running.length === 0) return
       const looked = this.#blockersOf(running)
       await Promise.race([Promise.all(running.map((session) => session.running)), looked])
@@ -186,7 +216,10 @@ export class World {
       }
       const blockers = await looked
       // What the look saw counts only if no session has finished meanwhile.
-      if (running.every((session) => session.running !== undefined) && isAtRest(running, blockers)) return
+      if (running.every((session) => session.running !== undefined) && isAtRest(running, blockers)) {
+        for (const session of running) session.isPaused = blockers.get(session.pid)!.includes(this.gatePid)
+        return
+      }
       if (performance.now() > deadline) {
         throw new Error(`A step neither ended nor waited for another session within ${deadlineMs} ms`)
       }
@@ -199,14 +232,16 @@ export class World {
       'select pid, pg_blocking_pids(pid) as blockers from unnest($1::integer[]) as pid',
       [pids],
     )
-    const known = new Set(this.sessions.map(({ pid }) => pid))
+    const known = new Set([this.gatePid, ...this.sessions.map(({ pid }) => pid)])
     // Another process of the server, such as autovacuum, ends by itself. Until then, the session makes progress.
     return new Map(rows.map(({ pid, blockers }) => [pid, blockers.every((one) => known.has(one)) ? blockers : []]))
   }
 
   async close(): Promise<void> {
     await Promise.all(
-      [this.observer, this.presence, ...this.sessions].map((one) => ('end' in one ? one.end() : one.close())),
+      [this.observer, this.presence, this.gate, ...this.sessions].map((one) =>
+        'end' in one ? one.end() : one.close(),
+      ),
     )
     await this.database.drop()
   }

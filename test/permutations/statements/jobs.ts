@@ -20,7 +20,7 @@ export const queueTables = [
   'worker',
 ].map((table) => `holdfast.${table}`)
 
-interface Facts {
+export interface Facts {
   /** Jobs that are enqueued and committed before the run. */
   readonly ids: readonly string[]
   /** Claim of the jobs, if they are claimed before the run. */
@@ -53,7 +53,7 @@ export async function enqueue(world: World, count: number, links?: object): Prom
 }
 
 /** Claims everything that is ready for a worker that comes later. Returns the ids. */
-async function claimRest(world: World): Promise<string[]> {
+export async function claimRest(world: World): Promise<string[]> {
   const claimed: string[] = []
   for (let round = 0; round < 20; round++) {
     const [row] = await world.run<{ state: string; fence: string | null; is_drained: boolean }>(claiming(third, 100))
@@ -117,6 +117,7 @@ async function wrongAfterClaims(world: World, reports: ReadonlyMap<string, Repor
 
 export const claim: Statement<Facts> = {
   name: 'claim',
+  functions: ['job_claim', 'job_enqueue'],
   tables: queueTables,
   bugs: [
     {
@@ -144,6 +145,7 @@ export const claim: Statement<Facts> = {
 
 export const window: Statement<Facts> = {
   name: 'window',
+  functions: ['job_claim', 'job_read_window', 'job_enqueue'],
   tables: queueTables,
   bugs: [
     {
@@ -170,12 +172,12 @@ export const window: Statement<Facts> = {
     { name: 'producer', steps: [begin, enqueueing(1), commit], isBystander: true },
     { name: 'late producer', steps: [begin, enqueueing(2), commit], isBystander: true },
     { name: 'worker', steps: [claiming(live, 1), claiming(live, 2), claiming(live, 5)], recovery: [givingBack(live)] },
-    { name: 'failed producer', steps: [begin, enqueueing(1), rollback], isBystander: true },
+    { name: 'failed producer', steps: [begin, enqueueing(1), rollback], isBystander: true, isTransaction: true },
   ],
   check: (world, _, reports) => wrongAfterClaims(world, reports),
 }
 
-async function prepareClaimed(world: World, session: number): Promise<Facts> {
+export async function prepareClaimed(world: World, session: number): Promise<Facts> {
   await register(world, [session, third])
   const ids = await enqueue(world, 2)
   const [row] = await world.run<{ fence: string }>(claiming(session, 2))
@@ -183,7 +185,7 @@ async function prepareClaimed(world: World, session: number): Promise<Facts> {
 }
 
 const doneStep = ({ ids, fence }: Facts): Step => step('jobs', 'done', [`{${ids[0]}}`, `{${fence}}`, null, '{}'])
-const returnStep = ({ ids, fence }: Facts): Step =>
+export const returnStep = ({ ids, fence }: Facts): Step =>
   step(
     'jobs',
     'end',
@@ -212,6 +214,7 @@ function isAccepted(row: Record<string, unknown> | undefined, id: string): boole
 
 export const end: Statement<Facts> = {
   name: 'end',
+  functions: ['job_done', 'job_end', 'job_note_ends', 'job_cancel', 'job_lock_unended'],
   tables: queueTables,
   bugs: [
     {
@@ -260,6 +263,7 @@ const maintaining = step('jobs', 'maintain', [100])
 
 export const takeOver: Statement<Facts> = {
   name: 'take-over',
+  functions: ['job_maintain', 'job_take_over', 'job_end', 'job_done', 'job_claim'],
   tables: queueTables,
   bugs: [
     {

@@ -73,6 +73,7 @@ async function wrongRow(world: World, reports: ReadonlyMap<string, Report>): Pro
 
 export const leaseGrant: Statement<null> = {
   name: 'lease grant',
+  functions: ['acquire_lease', 'acquire_leases', 'is_leased'],
   tables,
   bugs: [
     {
@@ -108,6 +109,7 @@ export const leaseGrant: Statement<null> = {
 
 export const leaseRenewal: Statement<{ fence: string }> = {
   name: 'lease renewal',
+  functions: ['acquire_lease', 'acquire_leases', 'release_lease', 'release_leases'],
   tables,
   bugs: [
     {

@@ -51,6 +51,7 @@ function heldTokens(reports: ReadonlyMap<string, Report>): string[] {
 
 export const permit: Statement<null> = {
   name: 'permit',
+  functions: ['limit_decide_one', 'limit_decide', 'limit_grant_next', 'limit_remove_dead'],
   tables: ['holdfast.permit', 'holdfast.limit_state'],
   bugs: [
     {

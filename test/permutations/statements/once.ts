@@ -56,6 +56,7 @@ async function wrongRows(world: World): Promise<string[]> {
 
 export const onceClaim: Statement<null> = {
   name: 'once claim',
+  functions: ['claim_delivery', 'claim_deliveries', 'finish_delivery'],
   tables: ['holdfast.delivery', 'public.effect'],
   bugs: [
     {
@@ -82,6 +83,7 @@ export const onceClaim: Statement<null> = {
     // A run in the caller's transaction, which other sessions recognise by the transaction's lock.
     {
       name: 'transaction',
+      isTransaction: true,
       steps: [begin, claiming('transaction', 0, false), finishing('transaction', 'always', claimed), ending],
     },
     // A run of an instance that is present. If the reply to a claim is lost, the key is freed.
@@ -95,7 +97,12 @@ export const onceClaim: Statement<null> = {
       ],
     },
     // The commit of a dead process arrives late. Nothing repeats it.
-    { name: 'dead run', steps: [begin, finishing('dead', 'always', () => true), ending], recovery: [] },
+    {
+      name: 'dead run',
+      steps: [begin, finishing('dead', 'always', () => true), ending],
+      recovery: [],
+      isTransaction: true,
+    },
   ],
   async check(world, _, reports) {
     const wrong = await wrongRows(world)

@@ -61,6 +61,14 @@ async function wrongTicks(world: World, { due, next, earlier }: Facts): Promise<
 
 export const tick: Statement<Facts> = {
   name: 'tick',
+  functions: [
+    'schedule_claim',
+    'schedule_settle',
+    'schedule_make_room',
+    'schedule_start_runs',
+    'schedule_record_ends',
+    'schedule_record_gap',
+  ],
   tables: ['holdfast.schedule', 'holdfast.schedule_member', 'holdfast.schedule_rule', 'holdfast.tick', 'holdfast.gap'],
   bugs: [
     {

@@ -70,7 +70,7 @@ export interface Tally {
 }
 
 /** Returns the number of orders of steps that keep each actor's own order. */
-export function countOrders(lengths: readonly number[]): number {
+function countOrders(lengths: readonly number[]): number {
   let [orders, total] = [1n, 0n]
   for (const length of lengths) {
     for (let step = 1n; step <= BigInt(length); step++) orders = (orders * ++total) / step
@@ -100,8 +100,8 @@ interface Run {
 }
 
 /**
- * Runs every order of the actors' steps that can happen. Each run begins with prepared tables, follows the given prefix, and then always
- * continues with the first actor that can. The other actors that could have continued are the prefixes of later runs.
+ * Runs every order of the actors' steps that can happen. Each run begins with prepared tables, follows the given prefix, and then lets the same
+ * actor continue for as long as it can. The other actors that could have continued are the prefixes of later runs.
  */
 export async function explore(
   statement: Statement,
@@ -181,7 +181,11 @@ class Explorer {
       const able = players.flatMap((player, at) => (player.isAble ? [at] : []))
       if (able.length === 0) break
       const wanted = prefix[order.length]
-      // After an interruption, sessions may wait at other places. The rest of the order then runs as far as it can.
+      // After an interruption, and between the statements of a function, sessions may wait at other places. The rest of the order then runs as
+      // far as it can.
+      if (wanted !== undefined && !able.includes(wanted) && !interrupted && !this.pauses) {
+        throw new Error(`The order ${prefix.join(', ')} ran once and cannot run again`)
+      }
       const last = order.at(-1)
       const usual = last !== undefined && able.includes(last) ? last : able[0]!
       const actor = wanted !== undefined && able.includes(wanted) ? wanted : usual
@@ -195,9 +199,10 @@ class Explorer {
     const trace = () => describe(actors, players, interrupted)
     if (players.some(({ session }) => session.running)) throw new Error(`Sessions wait for nothing: ${trace()}`)
     const reports = new Map(players.map((player) => [player.actor.name, player.report()]))
-    const violations = [...unexpectedErrors(players), ...(await statement.check(world, facts, reports))].map(
-      (violation) => `${violation}\n    ${trace()}`,
-    )
+    const violations = [
+      ...unexpectedErrors(players, interrupted),
+      ...(await statement.check(world, facts, reports)),
+    ].map((violation) => `${violation}\n    ${trace()}`)
     await Promise.all(sessions.map((session) => session.reset()))
     await world.empty(statement.tables)
     return { order, choices, waits, violations }
@@ -287,11 +292,14 @@ function withoutTransaction(actor: Actor): Actor {
 /** Errors of the server that interruptions cause. */
 const interruptionErrors = new Set(['57014', '57P01', '08006'])
 
-/** No step may fail, except an interrupted one. */
-function unexpectedErrors(players: readonly Player[]): string[] {
-  return players.flatMap(({ actor, session }) =>
+/** No step may fail, except those of the interrupted actor. */
+function unexpectedErrors(players: readonly Player[], interrupted: Interrupted | undefined): string[] {
+  return players.flatMap(({ actor, session }, at) =>
     session.outcomes.flatMap(({ step, error }) => {
-      if (!error || interruptionErrors.has((error as { code?: string }).code ?? '08006')) return []
+      if (!error) return []
+      // The driver reports a lost connection without a code.
+      const code = (error as { code?: string }).code ?? '08006'
+      if (interrupted?.actor === at && interruptionErrors.has(code)) return []
       return [`${actor.name}: the step ${step} failed: ${error.message}`]
     }),
   )

@@ -105,6 +105,8 @@ export class Session {
   }
 }
 
+const transactionStatements = new Set<unknown>(['begin', 'commit', 'rollback'])
+
 /** Live epochs, whose presence a separate session vouches for, and a dead one. */
 export const [live, other, third, dead] = [1_001, 1_002, 1_003, 1_009]
 
@@ -172,6 +174,8 @@ export class World {
   /** Starts a step, and waits until each session has finished its step or waits for a session that rests. */
   async perform(session: Session, step: Step): Promise<void> {
     session.start(step, () => ++this.#clock)
+    // These statements wait for nothing, so nobody needs to look.
+    if (transactionStatements.has(step.text)) await session.running
     await this.rest()
   }
 

@@ -60,6 +60,8 @@ export class Anchor implements Presence {
   readonly #closing = new AbortController()
   readonly #lossListeners = new Set<(session: Session, reason: HoldfastError) => void>()
   readonly #looks: Look[] = []
+  /** Sessions that hold or await locks in addition to the anchor. */
+  readonly #lockSessions = new Set<Session>()
   #subscription: { readonly channel: string; readonly listener: (payload: string) => void } | undefined
   #session: Session | undefined
   #reconnecting: Promise<void> | undefined
@@ -193,6 +195,8 @@ export class Anchor implements Presence {
    */
   async openLockSession(): Promise<Session> {
     const session = await this.openSession()
+    for (const other of this.#lockSessions) if (!other.trusted) this.#lockSessions.delete(other)
+    this.#lockSessions.add(session)
     try {
       await session.run(this.#sql.instance.advance_fence)
       await session.claimNumber()
@@ -218,6 +222,9 @@ export class Anchor implements Presence {
     const { namespace, name, expiryMs, version, appVersion } = this.#options
     // The statements are pipelined, so they take one round trip.
     await Promise.all([session.run(this.#sql.instance.advance_fence), session.claimNumber()])
+    // The next statement reports that this instance no longer relies on locks of an earlier server, and other instances may then acquire
+    // these locks. The other sessions may not have detected the change yet, for example if the earlier server's host is down.
+    for (const other of this.#lockSessions) other.loseIfEarlier(session)
     const facts = [
       process.pid,
       version,

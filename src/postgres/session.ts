@@ -67,6 +67,7 @@ const schemaGone: readonly (string | undefined)[] = [
   sqlstate.undefinedFunction,
 ]
 
+const earlierMessage = 'The server has been restarted or replaced since this session began'
 const restoredMessage = 'The Holdfast tables were replaced during this session, for example by a restored backup'
 
 export class Session extends TrustDeadline implements Epoch {
@@ -214,6 +215,11 @@ export class Session extends TrustDeadline implements Epoch {
       this.#generationBegan = generationBegan
       return
     }
+  }
+
+  /** Gives this session up if the other session, which has begun later, has found another server generation. */
+  loseIfEarlier(other: Session): void {
+    if (this.#generationBegan !== other.#generationBegan) this.lose(new DatabaseUnreachableError(earlierMessage))
   }
 
   /** Replaces the looks that are part of each heartbeat. */

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { LockLostError } from '../../src/index.js'
-import { until, within } from '../setup/facts.js'
+import { sql, until, within } from '../setup/facts.js'
 import { openDatabase, openInstance } from './fixture.js'
 
 // Sessions that an administrator, the out-of-memory killer or `lock break` ends.
@@ -40,6 +40,30 @@ test('a call that waits for a lock behind a lost holder in the same process gets
   expect(lost.held).toBe(false)
   expect(granted.held).toBe(true)
   expect(granted.fence).toBeGreaterThan(lost.fence)
+})
+
+test('an instance gives up the locks of its wait connections before it reports to a restarted server', async () => {
+  const { url, witness } = await openDatabase()
+  // The next heartbeat of the wait connection, which also detects the change, is seconds away.
+  const [a, b] = [await openInstance(url, { expiry: '60s' }), await openInstance(url, { expiry: '60s' })]
+  const blocker = await b.locks.acquire('y')
+  const waiting = a.locks.acquire('y')
+  await witness.seesWaiter()
+  await blocker.release()
+  const onWaitConnection = await waiting
+
+  // After a crash, the row is missing. The session of the wait connection exists, like one behind a host that no longer responds.
+  await sql(url, 'delete from holdfast.crash_witness')
+  const heldWhenReported = until('the instance reports to the new generation', async () => {
+    const [row] = await sql(
+      url,
+      `select from holdfast.instance join holdfast.server_generation using (generation) where id = '${a.id}' and reconnects > 0`,
+    )
+    return row && { held: onWaitConnection.held }
+  })
+  await witness.terminate(await witness.anchorOf(a.id!))
+
+  expect(await heldWhenReported).toEqual({ held: false })
 })
 
 test('only the locks of a wait connection are lost when its session is ended', async () => {

@@ -157,12 +157,19 @@ with alive as materialized (
   from holdfast.instance
   where expires_at > now()
 ),
+connected as materialized (
+  select application_name
+  from pg_stat_activity
+  where application_name like 'holdfast %'
+),
 dead_instances as (
   delete from holdfast.instance
   where id in (
     select id
     from holdfast.instance
     where session not in (select session from alive)
+      -- Between two epochs, an instance can rely on a lock of another session. After a restart, the others must wait for this instance.
+      and 'holdfast ' || id not in (select application_name from connected)
       and epoch_since < now() - interval '1 minute'
       and (expires_at is null or expires_at < now() - interval '1 minute')
     limit 1000

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { sql, until } from '../setup/facts.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 
 afterEach(() => {
@@ -90,6 +90,23 @@ describe('old rows', () => {
     await until('the old rows are swept', async () => (await left(url)).length === 3)
     expect(await rows()).toHaveLength(3)
   })
+})
+
+test('the row of an instance without an anchor session is kept while another session of the instance exists', async () => {
+  const url = await databaseUrl()
+  const ids = () => sql<{ id: string }>(url, "select id from holdfast.instance where namespace = 'past' order by id")
+  await sql(
+    url,
+    `insert into holdfast.instance (id, namespace, name, session, host, os_pid, version, expiry_ms, pooler, generation, epoch_since)
+     select id, 'past', id, ${dead}, 'host', 1, '1', 2000, 'none', 1, now() - interval '1 hour' from unnest('{waits,gone}'::text[]) as id`,
+  )
+  const session = await sqlSession(url, { application_name: 'holdfast waits' })
+  await open({ url })
+  await until('the row without a session is swept', async () => (await ids()).length < 2)
+  expect(await ids()).toEqual([{ id: 'waits' }])
+  await session.end()
+  await open({ url })
+  await until('the other row is swept', async () => (await ids()).length === 0)
 })
 
 test('a fence guard that is used does not age', async () => {

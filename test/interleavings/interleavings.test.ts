@@ -57,7 +57,7 @@ async function withPair(options: Partial<HoldfastOptions>, work: (pair: Pair) =>
 interface Hold {
   readonly handle: Lease | Lock
   readonly owner: Holdfast
-  /** Read once, because a read of `handle.signal` detects a loss that nobody has reported. */
+  /** Read once, because a read of `handle.signal` detects a loss that no event has reported. */
   readonly signal: AbortSignal
   isReleased: boolean
 }

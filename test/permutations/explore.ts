@@ -13,7 +13,7 @@ export interface Actor {
   readonly isTransaction?: boolean
 }
 
-/** What an actor knows after a run. */
+/** Knowledge of an actor after a run. */
 export interface Report {
   readonly actor: string
   /** All results, also those that the caller has not received. */
@@ -101,7 +101,7 @@ interface Run {
 
 /**
  * Runs every order of the actors' steps that can happen. Each run begins with prepared tables, follows the given prefix, and then lets the same
- * actor continue for as long as it can. The other actors that could have continued are the prefixes of later runs.
+ * actor continue until it waits or has finished. The other actors that could have continued are the prefixes of later runs.
  */
 export async function explore(
   statement: Statement,

@@ -49,7 +49,7 @@ const maxSwitches = Number(process.env.HOLDFAST_SWITCHES || 1)
 
 const counts = ['orders', 'ran', 'impossible', 'waits', 'interrupted'] as const
 
-/** What has run, in several lines per statement. */
+/** Counts of the runs, in several lines per statement. */
 class Total {
   static readonly all: Total[] = []
   orders = 0

@@ -174,7 +174,7 @@ export class World {
   /** Starts a step, and waits until each session has finished its step or waits for a session that rests. */
   async perform(session: Session, step: Step): Promise<void> {
     session.start(step, () => ++this.#clock)
-    // These statements wait for nothing, so nobody needs to look.
+    // These statements never wait, so no look for waits is necessary.
     if (transactionStatements.has(step.text)) await session.running
     await this.rest()
   }

@@ -249,7 +249,7 @@ export const end: Statement<Facts> = {
     const expected = done ? ['done'] : undone ? ['ready', 'cancelled'] : ['running']
     if (!expected.includes(state ?? '')) wrong.push(`The job is ${state}, not ${expected.join(' or ')}`)
     const isCancelled = isCommitted(reports.get('operator') ?? { actor: '', outcomes: [], knownFrom: 0 })
-    if (state === 'cancelled' && !isCancelled) wrong.push('The job is cancelled, but nobody has committed that')
+    if (state === 'cancelled' && !isCancelled) wrong.push('The job is cancelled, but no committed statement did that')
     // An operator can also cancel the job after it has returned.
     const entriesOf = { ready: [2], cancelled: [1, 2] }[state ?? ''] ?? [1]
     if (!entriesOf.includes(entries)) wrong.push(`The job has ${entries} entries and is ${state}`)

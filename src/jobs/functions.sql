@@ -3371,7 +3371,10 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
         or l.scope = 'round'
     ) as l
     cross join lateral (
-      select (l.gone + l.pace * exp(-40 * extract(epoch from now - greatest(l.paced_at, now - interval '1 s'))))::real as pace
+      -- Rounded, because the cast to real fails for numbers below 1e-45.
+      select (
+        l.gone + round((l.pace * exp(-40 * extract(epoch from now - greatest(l.paced_at, now - interval '1 s'))))::numeric, 6)
+      )::real as pace
     ) as p
     where lane.key = l.key
       and lane.version = l.version;

@@ -2605,6 +2605,10 @@ create or replace function holdfast.job_re_enter(before timestamptz) returns boo
     ),
     gone as (
       delete from holdfast.job_skipped using old where job_skipped.entry = old.entry
+    ),
+    -- The old entries' partition is dropped here, but not in a cluster to which logical replication copies the tables.
+    removed as (
+      insert into holdfast.job_removed (entry, queue) select entry, queue from old
     )
     insert into holdfast.job
       (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)

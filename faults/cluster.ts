@@ -1,6 +1,5 @@
 // A run of the fault suite. The run starts a server, a pooler and a fleet, injects the plan's faults, and waits until
 // the fleet has finished its work. Then the judge checks the processes' histories and the tables.
-import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,9 +11,11 @@ import { type Checked, check, type Query } from './check/index.ts'
 import { type InstanceOptions, Member, within } from './fleet.ts'
 import { readHistory, type Write, writeHistory } from './history.ts'
 import { faults } from './nemesis.ts'
+import { Network } from './network.ts'
 import { maxNotificationMs } from './notification.ts'
 import { type PlanOptions, planOf, type Step } from './plan.ts'
 import { hasPgBouncer, type Pooler, startPooler } from './pooler.ts'
+import { type Pause, upgrade } from './upgrade.ts'
 import { rules } from './work/schedules.ts'
 import { storedNames } from './work/stored.ts'
 
@@ -27,6 +28,16 @@ create table begun (id bigint, claimed_at timestamptz);
 create index on effect (what, id)`
 
 const settings = { max_connections: '150', deadlock_timeout: '200ms', log_min_messages: 'fatal' }
+/** Settings for a logical replication that copies many tables at the same time. */
+const replicationSettings = {
+  ...settings,
+  wal_level: 'logical',
+  max_replication_slots: '20',
+  max_wal_senders: '20',
+  max_worker_processes: '20',
+  max_logical_replication_workers: '18',
+  max_sync_workers_per_subscription: '16',
+}
 
 /** Configurations of the members: node-postgres or postgres.js, with an anchor, without an anchor, or through a pooler. */
 const configurations: (Pick<InstanceOptions, 'driver' | 'anchor'> & { pooled?: boolean })[] = [
@@ -43,6 +54,8 @@ export interface Run extends PlanOptions {
   patienceMs: number
   /** Rooms whose workloads run. Undefined means all rooms. */
   onlyRooms: string[] | undefined
+  /** Programs of an older PostgreSQL. The run starts with that version, and upgrades it in the middle. */
+  upgradeFrom: string | undefined
   log(line: string): void
 }
 
@@ -51,12 +64,14 @@ export interface Outcome extends Checked {
   seconds: number
   plan: Step[]
   injected: Record<string, number>
+  pause: Pause | undefined
   unfinishedWork: string[]
 }
 
-interface Cluster {
+export interface Cluster {
   server: EmbeddedServer
   pooler: Pooler | undefined
+  /** URL for the nemesis and the judge, who are superusers. */
   url: string
   expiryMs: number
   members: Member[]
@@ -65,6 +80,10 @@ interface Cluster {
   write: Write
   /** The last values of the sequences fence and job_number when the run began. */
   backup: [string, string]
+  /** Starts another server with the same settings. Stopped when the run has ended. */
+  startServer(): Promise<EmbeddedServer>
+  /** Connects the fleet's addresses and the judge to the same database on another server. */
+  moveTo(server: EmbeddedServer): Promise<void>
 }
 
 /** The cluster, as a fault receives it. */
@@ -73,29 +92,53 @@ export interface FaultContext extends Cluster {
   ending(pid: string): () => void
 }
 
+/** Returns the URL of the database on a server, as a superuser or as the fleet's role. */
+function urlOf(server: EmbeddedServer, role?: string): string {
+  const url = new URL(server.url)
+  url.pathname = '/app'
+  if (role) [url.username, url.password] = [role, role]
+  return url.href
+}
+
 export async function runFaults(run: Run): Promise<Outcome> {
-  const { seconds, seed, size, expiryMs, everyMs, patienceMs, onlyFaults, onlyRooms, log } = run
-  const server = await startEmbedded({ settings })
+  const { seconds, seed, size, expiryMs, everyMs, patienceMs, onlyFaults, onlyRooms, upgradeFrom, log } = run
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-faults-'))
-  const pooler = hasPgBouncer ? await startPooler(server.url, { roundRobin: true }) : undefined
   const members: Member[] = []
   const closing: (() => Promise<void>)[] = []
+  const startServer = async (binDir?: string) => {
+    const server = await startEmbedded({ settings: upgradeFrom ? replicationSettings : settings, binDir })
+    closing.unshift(() => server.stop('immediate'))
+    return server
+  }
   try {
-    const url = await server.createDatabase(`faults_${randomBytes(3).toString('hex')}`)
-    const holdfast = await Holdfast.open({ url, expiry: expiryMs, log: false })
-    closing.push(() => holdfast.close())
-    const query = judgeConnection(url, closing)
-    await query(tables)
+    const server = await startServer(upgradeFrom)
+    await server.createDatabase('app')
+    const pooler = hasPgBouncer ? await startPooler(urlOf(server, 'app'), { roundRobin: true }) : undefined
+    closing.push(async () => pooler?.stop())
+    const judge = judgeConnection(urlOf(server), closing)
+    const { query } = judge
+    // The fleet has its own role, which owns its database.
+    await query("create role app login password 'app'; alter database app owner to app")
+    await query(`set role app; ${tables}; reset role`)
+    const url = urlOf(server, 'app')
+    const address = await Network.before(url)
+    const holdfast = await Holdfast.open({ url: address.through(url), expiry: expiryMs, log: false })
+    closing.push(async () => {
+      await holdfast.close()
+      await address.close()
+    })
     for (let number = 0; number < size; number++) {
-      const { pooled, ...configuration } = configurations[number % configurations.length]!
+      const configuration = configurations[number % configurations.length]!
+      const pooled = pooler !== undefined && configuration.pooled === true
       const options = {
-        url: pooled && pooler ? pooler.through(url) : url,
+        url: pooled ? pooler.through(url) : url,
         expiryMs,
         number,
         history: folder,
         onlyRooms,
         seed,
         ...configuration,
+        pooled,
       }
       // Some clocks show the wrong time of day. Holdfast must not depend on them.
       members.push(await Member.make({ ...options, clockMs: [0, 3_600_000, -3_600_000][number % 3]! }))
@@ -110,18 +153,29 @@ export async function runFaults(run: Run): Promise<Outcome> {
     const cluster: Cluster = {
       server,
       pooler,
-      url,
+      url: urlOf(server),
       expiryMs,
       members,
       holdfast,
       query,
       write,
       backup: [numbers!.fence, numbers!.job],
+      startServer: () => startServer(),
+      async moveTo(next) {
+        cluster.server = next
+        cluster.url = urlOf(next)
+        judge.moveTo(cluster.url)
+        address.moveTo(next.url)
+        // A member behind the pooler keeps its address.
+        for (const member of members) if (!member.isPooled) member.network.moveTo(next.url)
+        await pooler?.moveTo(urlOf(next, 'app'))
+      },
     }
     const plan = planOf({ seed, seconds, size, expiryMs, everyMs, onlyFaults })
     const isOver = new AbortController()
     const opening = openThroughPooler(cluster, isOver.signal)
-    const injected = await injectFaults(cluster, plan, seconds, log)
+    const upgrading = upgradeFrom === undefined ? undefined : upgrade(cluster, upgradeFrom, 500 * seconds, log)
+    const [injected, pause] = await Promise.all([injectFaults(cluster, plan, seconds, log), upgrading])
     isOver.abort()
     await opening
     log('all faults have been injected, waiting for the fleet to finish its work')
@@ -130,28 +184,27 @@ export async function runFaults(run: Run): Promise<Outcome> {
       (error) => [String(error.message)],
     )
     const history = await readHistory(folder)
-    return { seed, seconds, plan, injected, unfinishedWork, ...(await check(history, cluster, unfinishedWork)) }
+    return { seed, seconds, plan, injected, pause, unfinishedWork, ...(await check(history, cluster, unfinishedWork)) }
   } finally {
     for (const member of members) {
       member.thaw()
       await member.kill()
       await member.network.close()
     }
-    for (const close of closing) await close().catch(() => {})
-    await pooler?.stop()
-    await server.stop('immediate')
+    for (const close of closing.reverse()) await close().catch(() => {})
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
 /** Returns a function that queries the database on its own connection, and opens a new connection after each failure. */
-function judgeConnection(url: string, closing: (() => Promise<void>)[]): Query {
+function judgeConnection(url: string, closing: (() => Promise<void>)[]): { query: Query; moveTo(url: string): void } {
+  let at = url
   let client: pg.Client | undefined
   closing.push(async () => client?.end())
-  return async (text, values) => {
+  const query: Query = async (text, values) => {
     if (!client) {
       const opening = new pg.Client({
-        connectionString: url,
+        connectionString: at,
         application_name: 'judge',
         connectionTimeoutMillis: 10_000,
       })
@@ -163,13 +216,21 @@ function judgeConnection(url: string, closing: (() => Promise<void>)[]): Query {
     }
     return (await client.query(text, values)).rows
   }
+  return {
+    query,
+    moveTo(next) {
+      at = next
+      void client?.end()
+      client = undefined
+    },
+  }
 }
 
 /** Tries again and again to open an instance that requires session locks through the pooler. Holdfast must reject each try, also during faults. */
-async function openThroughPooler({ url, expiryMs, pooler, write }: Cluster, signal: AbortSignal) {
+async function openThroughPooler({ server, expiryMs, pooler, write }: Cluster, signal: AbortSignal) {
   while (pooler && !signal.aborted) {
     await Holdfast.open({
-      url: pooler.through(url),
+      url: pooler.through(urlOf(server, 'app')),
       expiry: expiryMs,
       anchor: 'required',
       migrate: false,
@@ -192,10 +253,13 @@ async function openThroughPooler({ url, expiryMs, pooler, write }: Cluster, sign
 /** Faults that can prevent a process from being notified that its session has ended. */
 const preventsNotification = new Set(['freeze', 'cut', 'lose an answer', 'delay', 'block'])
 
+/** Faults that end sessions. */
+const endsSessions = new Set(['terminate', 'keep terminating', 'change a setting'])
+
 /** Injects each of the plan's faults at its time. Returns how often each fault was injected. */
 async function injectFaults(cluster: Cluster, plan: Step[], seconds: number, log: (line: string) => void) {
   const from = performance.now()
-  /** Resolves when all processes know which sessions `terminate` has ended. A lost notification after `terminate` can give a lock two holders. */
+  /** Resolves when all processes know which sessions faults have ended. A lost notification can then give a lock two holders. */
   let notified: Promise<unknown> = Promise.resolve()
   const injected: Record<string, number> = {}
   const busy = new Set<string>()
@@ -211,10 +275,6 @@ async function injectFaults(cluster: Cluster, plan: Step[], seconds: number, log
     const started = (preventsNotification.has(step.fault) ? notified : Promise.resolve()).then(() =>
       startFault(cluster, step),
     )
-    if (step.fault === 'terminate') {
-      const allNotified = started.catch(() => {}).then(() => sleep(maxNotificationMs))
-      notified = Promise.all([notified, allNotified])
-    }
     const active = started
       .then(async (end) => {
         injected[step.fault] = (injected[step.fault] ?? 0) + 1
@@ -225,6 +285,7 @@ async function injectFaults(cluster: Cluster, plan: Step[], seconds: number, log
       // A fault may fail because another fault is active.
       .catch((error) => log(`${step.fault} failed: ${error.message}`))
       .finally(() => busy.delete(area))
+    if (endsSessions.has(step.fault)) notified = Promise.all([notified, active.then(() => sleep(maxNotificationMs))])
     actives.push(active)
   }
   await sleep(Math.max(0, from + 1_000 * seconds - performance.now()))

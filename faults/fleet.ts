@@ -34,6 +34,7 @@ export interface InstanceOptions {
   clockMs: number
   seed: number
   onlyRooms: string[] | undefined
+  pooled: boolean
 }
 
 /** Member of the fleet: one process at a time. */
@@ -60,6 +61,10 @@ export class Member {
 
   get pid() {
     return this.child?.pid
+  }
+
+  get isPooled() {
+    return this.#options.pooled
   }
 
   async start() {

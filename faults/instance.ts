@@ -153,6 +153,8 @@ const expected = new Set([
   'ONCE_LOST',
   'STALE_FENCE',
   'RESOURCES_FAILED',
+  // The user's own transaction, while the default isolation level of the role is changed.
+  'ISOLATION_LEVEL',
 ])
 const isExpected = (error: Partial<HoldfastError>) =>
   error.cause === userError || error.retryable || expected.has(error.code ?? '')

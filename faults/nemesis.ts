@@ -30,6 +30,17 @@ create or replace function pg_temp.moved(snapshot pg_snapshot, ahead integer) re
   )::pg_snapshot
 $$`
 
+/** Runs a command that locks a table. With a timeout, because the command waits for all transactions that have used the table. */
+async function maintain(url: string, command: string) {
+  const client = await session(url)
+  try {
+    await client.query("set lock_timeout = '2s'")
+    await client.query(command)
+  } finally {
+    await client.end()
+  }
+}
+
 /** Starts a fault. The step has the details that the plan generates for this fault. */
 type Act = (cluster: FaultContext, step: Required<Step>) => unknown
 
@@ -193,6 +204,63 @@ export const faults: Record<string, Act> = {
     } finally {
       await client.query(`drop index if exists holdfast.nemesis_${table}`).finally(() => client.end())
     }
+  },
+
+  /** Ends sessions again and again, also those that have just been opened. */
+  async 'keep terminating'(cluster, step) {
+    const until = performance.now() + step.forMs
+    while (performance.now() < until) {
+      await faults.terminate!(cluster, { ...step, draw: step.draw + Math.round(performance.now()) })
+      await sleep(100)
+    }
+  },
+
+  async 'vacuum a table'({ url }, { table }) {
+    await maintain(url, `vacuum (full, analyze) holdfast.${table}`)
+  },
+
+  async 'reindex a table'({ url }, { table, mode }) {
+    await maintain(url, `reindex table ${mode === 'fast' ? 'concurrently ' : ''}holdfast.${table}`)
+  },
+
+  async 'lock a table'({ url }, { table }) {
+    const client = await session(url)
+    // Without the timeout, every statement on the table would wait behind this lock while it waits.
+    await client.query(`set lock_timeout = '2s'; begin; lock table holdfast.${table} in access exclusive mode`)
+    return () => client.end()
+  },
+
+  /** Drops an index that is not unique. Every statement must still be correct, although it is slower. */
+  async 'drop an index'({ url }, { draw }) {
+    const client = await session(url)
+    const { rows } = await client.query(
+      `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
+       from pg_index join pg_class on pg_class.oid = indexrelid
+       where relnamespace = 'holdfast'::regnamespace and not indisunique and not relispartition
+       order by name`,
+    )
+    const { name, definition } = rows[draw % rows.length]
+    await client.query(`set lock_timeout = '2s'; drop index ${name}`)
+    return async () => {
+      await client.query(definition.replace(' ON ONLY ', ' ON ')).finally(() => client.end())
+    }
+  },
+
+  async 'reset the statistics'({ url }) {
+    const client = await session(url)
+    await client.query("select pg_stat_reset(), pg_stat_reset_shared('bgwriter'), pg_stat_reset_shared('wal')")
+    await client.end()
+  },
+
+  /** Changes a default setting of the fleet's role. New sessions get it, so sessions are ended before and after. */
+  async 'change a setting'(cluster, step) {
+    const change = async (text: string) => {
+      const client = await session(cluster.url)
+      await client.query(text).finally(() => client.end())
+      await faults.terminate!(cluster, { ...step, part: 1 })
+    }
+    await change(`alter role app set ${step.setting}`)
+    return () => change('alter role app reset all')
   },
 
   async migrate({ url }) {

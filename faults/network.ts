@@ -41,6 +41,11 @@ export class Network {
     }
   }
 
+  /** Leads new connections to another server. */
+  moveTo(url: string) {
+    this.#target = new URL(url)
+  }
+
   heal() {
     this.#cut.clear()
     for (const link of this.#links) link.resume()

@@ -22,6 +22,8 @@ export interface Step {
   draw?: number
   mode?: 'fast' | 'immediate'
   table?: string
+  /** Setting of the fleet's role, as in `alter role … set`. */
+  setting?: string
   /** Number of transaction ids. */
   ahead?: number
 }
@@ -31,6 +33,21 @@ interface Generator {
   on(): number
   duration(): number
 }
+
+const tables = ['job', 'claim', 'lease', 'permit', 'delivery', 'tick']
+const settings = [
+  ...["statement_timeout = '1s'", "lock_timeout = '50ms'", "idle_in_transaction_session_timeout = '300ms'"],
+  ...["default_transaction_isolation = 'serializable'", "default_transaction_isolation = 'repeatable read'"],
+  ...['default_transaction_read_only = on', "search_path = ''", 'search_path = pg_temp, public', 'jit_above_cost = 0'],
+  ...[
+    'enable_indexscan',
+    'enable_bitmapscan',
+    'enable_seqscan',
+    'enable_nestloop',
+    'enable_hashjoin',
+    'enable_sort',
+  ].map((name) => `${name} = off`),
+]
 
 /** Relative frequency and details of each fault. */
 const faults: Record<string, { weight: number; draw(generator: Generator): Omit<Step, 'at' | 'fault'> }> = {
@@ -59,9 +76,25 @@ const faults: Record<string, { weight: number; draw(generator: Generator): Omit<
   'forget a snapshot': { weight: 2, draw: ({ random }) => ({ forMs: 2_000 + random.below(8_000) }) },
   'build an index': {
     weight: 2,
-    draw: ({ random }) => ({ table: random.pick(['job', 'claim', 'lease', 'permit', 'delivery', 'tick']) }),
+    draw: ({ random }) => ({ table: random.pick(tables) }),
   },
   migrate: { weight: 1, draw: () => ({}) },
+  'keep terminating': {
+    weight: 1,
+    draw: ({ random }) => ({ part: 0.5, draw: random.below(1_000), forMs: random.below(3_000) }),
+  },
+  'vacuum a table': { weight: 1, draw: ({ random }) => ({ table: random.pick(tables) }) },
+  'reindex a table': {
+    weight: 1,
+    draw: ({ random }) => ({ table: random.pick(tables), mode: random.pick(['fast', 'immediate']) }),
+  },
+  'lock a table': { weight: 2, draw: ({ random, duration }) => ({ table: random.pick(tables), forMs: duration() }) },
+  'drop an index': { weight: 1, draw: ({ random }) => ({ draw: random.below(1_000), forMs: random.below(5_000) }) },
+  'reset the statistics': { weight: 1, draw: () => ({}) },
+  'change a setting': {
+    weight: 2,
+    draw: ({ random }) => ({ setting: random.pick(settings), draw: random.below(1_000), forMs: random.below(5_000) }),
+  },
 }
 
 export const faultNames = Object.keys(faults)

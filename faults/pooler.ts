@@ -32,6 +32,8 @@ export interface Pooler {
   through(url: string): string
   /** Kills PgBouncer and starts it again. */
   restart(): Promise<void>
+  /** Kills PgBouncer and starts it in front of another server. */
+  moveTo(url: string): Promise<void>
   /** Kills PgBouncer. */
   stop(): Promise<void>
 }
@@ -40,15 +42,16 @@ export async function startPooler(
   url: string,
   { mode = 'transaction', backends = 20, roundRobin = false }: PoolerOptions = {},
 ): Promise<Pooler> {
-  const server = new URL(url)
   // PgBouncer refuses to run as root, as PostgreSQL does.
   const user = await chooseUser(undefined)
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-pgbouncer-'))
   const file = join(directory, 'pgbouncer.ini')
   const port = await findFreePort()
-  await writeFile(
-    file,
-    `[databases]
+  const configure = async (url: string) => {
+    const server = new URL(url)
+    await writeFile(
+      file,
+      `[databases]
 * = host=${server.hostname} port=${server.port || 5432} user=${quoted(server.username)} password=${quoted(server.password)}
 [pgbouncer]
 listen_addr = 127.0.0.1
@@ -60,7 +63,9 @@ default_pool_size = ${backends}
 max_client_conn = 500
 server_round_robin = ${roundRobin ? 1 : 0}
 `,
-  )
+    )
+  }
+  await configure(url)
   await chmod(file, 0o600)
   if (user) for (const path of [directory, file]) await chown(path, user.uid, user.gid)
 
@@ -81,6 +86,12 @@ server_round_robin = ${roundRobin ? 1 : 0}
     }
   }
   await start()
+  const restart = async () => {
+    const exited = isAlive(child) ? once(child, 'exit') : undefined
+    child.kill('SIGKILL')
+    await exited
+    await start()
+  }
   let stopped: Promise<void> | undefined
   return {
     through(direct) {
@@ -89,11 +100,10 @@ server_round_robin = ${roundRobin ? 1 : 0}
       through.port = String(port)
       return through.href
     },
-    async restart() {
-      const exited = isAlive(child) ? once(child, 'exit') : undefined
-      child.kill('SIGKILL')
-      await exited
-      await start()
+    restart,
+    async moveTo(url) {
+      await configure(url)
+      await restart()
     },
     stop() {
       stopped ??= watchdog.close().then(() => rm(directory, { recursive: true, force: true }))

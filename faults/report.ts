@@ -1,9 +1,10 @@
 // Formats a run's outcome for people.
 import type { Outcome } from './cluster.ts'
+import type { Pause } from './upgrade.ts'
 
 const maxShown = 5
 
-export function formatReport({ seed, seconds, injected, checked, violations, counts }: Outcome) {
+export function formatReport({ seed, seconds, injected, pause, checked, violations, counts }: Outcome) {
   const list = (object: Record<string, number>) =>
     Object.entries(object)
       .map(([what, count]) => `${count} × ${what}`)
@@ -11,6 +12,7 @@ export function formatReport({ seed, seconds, injected, checked, violations, cou
   const lines = [
     `seed ${seed}, ${seconds} s`,
     `faults survived: ${Object.values(injected).reduce((sum, count) => sum + count, 0)} (${list(injected)})`,
+    ...(pause ? [formatPause(pause)] : []),
     `history: ${list(counts)}`,
     '',
     ...Object.entries(checked).map(([guarantee, count]) => {
@@ -27,4 +29,8 @@ export function formatReport({ seed, seconds, injected, checked, violations, cou
     lines.push('', `${guarantee}: ${text}`, ...excerpt.map((line) => `  ${line}`))
   }
   return lines.join('\n')
+}
+
+function formatPause({ from, to, redirected, enqueued, locked, completed }: Pause) {
+  return `upgrade of PostgreSQL from ${from} to ${to}: redirected after ${redirected} s, a job enqueued after ${enqueued} s, a lock granted after ${locked} s, a job completed after ${completed} s`
 }

@@ -1,7 +1,9 @@
 // npm run faults [-- --seconds 60 --seed 1 --size 5 --expiry 2 --every 0.9 --patience 75 --faults kill,cut --rooms locks,jobs --json --quiet]
+// npm run faults -- --upgrade-from /usr/lib/postgresql/15/bin
 // npm run faults -- --mutants [name…]
 //
-// Injects faults into a fleet and checks the guarantees. With --mutants, tests whether these checks find planted bugs.
+// Injects faults into a fleet and checks the guarantees. With --upgrade-from, upgrades
+// PostgreSQL from this version while the fleet is working. With --mutants, tests whether these checks find planted bugs.
 // The exit status is 1 if a guarantee was violated or a bug was not found.
 import { parseArgs } from 'node:util'
 import { runFaults } from './cluster.ts'
@@ -20,6 +22,7 @@ const { values, positionals } = parseArgs({
     size: { type: 'string', default: '5' },
     faults: { type: 'string' },
     rooms: { type: 'string' },
+    'upgrade-from': { type: 'string' },
     mutants: { type: 'boolean', default: false },
     patience: { type: 'string', default: '75' },
     json: { type: 'boolean', default: false },
@@ -43,6 +46,7 @@ const options = {
   everyMs: 1_000 * Number(values.every),
   patienceMs: 1_000 * Number(values.patience),
   onlyFaults: listOf(values.faults, faultNames, 'fault'),
+  upgradeFrom: values['upgrade-from'],
   onlyRooms: listOf(values.rooms, Object.keys(workloads), 'room'),
 }
 console.error(`seed ${options.seed}`)

@@ -60,7 +60,12 @@ function budgetOf(name: string, policy: LanePolicy): Budget {
   return Object.freeze({
     name,
     policy,
-    of: (key: string | number) => budgetOf(checkName(`${name}:${key}`, 'the name of the budget'), policy),
+    of: (key: string | number) => {
+      if (typeof key !== 'string' && typeof key !== 'number') {
+        throw new UsageError(`Expected the key of a budget to be a string or a number, got ${describe(key)}`)
+      }
+      return budgetOf(checkName(`${name}:${key}`, 'the name of the budget'), policy)
+    },
   })
 }
 

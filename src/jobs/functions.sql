@@ -2605,6 +2605,10 @@ create or replace function holdfast.job_re_enter(before timestamptz) returns boo
     ),
     gone as (
       delete from holdfast.job_skipped using old where job_skipped.entry = old.entry
+    ),
+    -- The old entries' partition is dropped here, but not in a cluster to which logical replication copies the tables.
+    removed as (
+      insert into holdfast.job_removed (entry, queue) select entry, queue from old
     )
     insert into holdfast.job
       (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
@@ -3371,7 +3375,10 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
         or l.scope = 'round'
     ) as l
     cross join lateral (
-      select (l.gone + l.pace * exp(-40 * extract(epoch from now - greatest(l.paced_at, now - interval '1 s'))))::real as pace
+      -- Rounded, because the cast to real fails for numbers below 1e-45.
+      select (
+        l.gone + round((l.pace * exp(-40 * extract(epoch from now - greatest(l.paced_at, now - interval '1 s'))))::numeric, 6)
+      )::real as pace
     ) as p
     where lane.key = l.key
       and lane.version = l.version;

@@ -307,8 +307,9 @@ export class Jobs {
    * @example
    * await holdfast.jobs.cancel(job.id, 'the order was withdrawn')
    */
-  async cancel(id: number, reason = 'Cancelled'): Promise<boolean> {
-    return this.#calls.write(() => this.#cancel(id, reason))
+  async cancel(id: number, reason?: string): Promise<boolean> {
+    const text = reasonOf({ reason })
+    return this.#calls.write(() => this.#cancel(id, text))
   }
 
   async #cancel(id: number, reason: string): Promise<boolean> {

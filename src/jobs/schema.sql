@@ -111,7 +111,7 @@ create table holdfast.job_removed (
   queue bigint not null,
   removed_at timestamptz not null default clock_timestamp()
 );
-comment on table holdfast.job_removed is 'Ready entries that will never be claimed, because the job was cancelled or replaced.';
+comment on table holdfast.job_removed is 'Ready entries that will never be claimed, because the job was cancelled, replaced or entered again.';
 comment on column holdfast.job_removed.entry is 'Number of the entry in job.';
 create index job_removed_queue on holdfast.job_removed (queue);
 

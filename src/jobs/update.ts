@@ -45,7 +45,7 @@ export async function updateValues(id: number, changes: JobChanges): Promise<unk
       'The definition contains the schema that validates the input.',
     )
   }
-  if (Object.keys(changes).length === 0) throw new UsageError('Expected at least one change, got none')
+  if (Object.keys(changes ?? {}).length === 0) throw new UsageError('Expected at least one change, got none')
   let payload: string | null = null
   if (input !== undefined) {
     checkDefinition(definition)

@@ -26,12 +26,16 @@ export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[]
         )
       const { after, ...others } = given ?? {}
       const [known, behind] = [[] as number[], [] as number[]]
-      for (const one of after ?? []) {
+      for (const one of Array.isArray(after) ? after : []) {
         const place = typeof one === 'object' && one !== null ? places.get(one) : undefined
         if (place === undefined) known.push(one as number)
         else behind.push(place)
       }
-      const asked = readOptions('workflow.add', { ...others, after: known }, workflowRules)
+      const asked = readOptions(
+        'workflow.add',
+        { ...others, after: Array.isArray(after) ? known : (after ?? []) },
+        workflowRules,
+      )
       checkDefinition(definition)
       const part = Object.freeze({ kind: definition.kind })
       places.set(part, plan.length)

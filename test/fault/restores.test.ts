@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { chownSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { readRunbook, runCommands } from '../../faults/runbook.ts'
 import { defineJob, Holdfast } from '../../src/index.js'
 import { migrate, openPgPool } from '../../src/postgres/index.js'
 import { examineDatabase } from '../doctor/fixture.js'
@@ -17,6 +18,26 @@ const dump = (url: string, file: string, ...args: string[]) =>
   runProgram('pg_dump', ['--dbname', url, '--schema', 'holdfast', '--format', 'custom', '--file', file, ...args])
 const restore = (url: string, file: string, ...args: string[]) =>
   runProgram('pg_restore', ['--dbname', url, '--exit-on-error', ...args, file])
+
+/** Runs the commands of a runbook, and does the rest of each step that `between` names. */
+async function runSteps(
+  section: string,
+  env: Record<string, string>,
+  {
+    between = {},
+    user,
+  }: { between?: Record<string, () => Promise<unknown>>; user?: { uid: number; gid: number } } = {},
+): Promise<void> {
+  const done: string[] = []
+  for (const { text, commands } of readRunbook('operating/backups.md', section)) {
+    const manual = Object.keys(between).find((start) => text.startsWith(start))
+    if (manual && text.startsWith('**Start')) await between[manual]!()
+    for (const lines of commands) await runCommands(lines, { programs: programsDirectory, env, ...(user && { user }) })
+    if (manual && !text.startsWith('**Start')) await between[manual]!()
+    if (manual) done.push(manual)
+  }
+  expect(done).toEqual(Object.keys(between))
+}
 
 async function install(url: string): Promise<void> {
   const database = openPgPool({ connectionString: url })
@@ -50,8 +71,7 @@ describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
     for (let visit = 0; visit < 3; visit++) await outside.visit(url)
     for (let time = 0; time < 2; time++) {
       const before = await generationOf(url)
-      await sql(url, 'drop schema holdfast cascade')
-      await restore(url, file)
+      await runSteps('Restore a dump', { DATABASE_URL: url, DUMP: file })
       for (let visit = 0; visit < 3; visit++) await outside.visit(url)
       expect(await generationOf(url)).toBeLessThanOrEqual(before + 1)
       expect(await behind(url)).toEqual([])
@@ -179,46 +199,40 @@ describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
 describe.skipIf(withoutPrograms)('physical backups', { timeout: 120_000 }, () => {
   test('a server that is recovered to a point in time repeats no fence and no job id', async () => {
     const directory = temporaryDirectory()
-    const [data, base, archive] = ['data', 'base', 'archive'].map((name) => join(directory, name))
-    mkdirSync(archive!, { mode: 0o777 })
-    execFileSync('chmod', ['777', archive!])
-    const settings = { archive_mode: 'on', archive_command: `cp %p '${archive}/%f'`, wal_level: 'replica' }
-    const server = await startCluster({ dataDir: data!, settings })
+    const [data, BACKUP, RECOVERED, ARCHIVE] = ['data', 'backup', 'recovered', 'archive'].map((name) =>
+      join(directory, name),
+    ) as [string, string, string, string]
+    const server = await startCluster({ dataDir: data })
+    const { uid, gid } = statSync(data)
+    mkdirSync(ARCHIVE)
+    chownSync(ARCHIVE, uid, gid)
     const url = await server.createDatabase('app')
     const outside = new Outside()
-    await outside.visit(url)
-    await server.stop()
-    execFileSync('cp', ['-a', data!, base!])
-
-    const again = await startCluster({ dataDir: data!, settings })
-    const here = url.replace(`:${server.port}/`, `:${again.port}/`)
-    await outside.visit(here)
-    await sql(here, "select pg_create_restore_point('target')")
-    await outside.receivesMany(here)
-    await outside.visit(here)
-    await sql(here, 'select pg_switch_wal()')
-    await again.stop()
-
-    const { uid, gid } = statSync(base!)
-    writeFileSync(join(base!, 'recovery.signal'), '')
-    chownSync(join(base!, 'recovery.signal'), uid, gid)
-    const recovered = await startCluster({
-      dataDir: base!,
-      settings: {
-        ...settings,
-        archive_mode: 'off',
-        restore_command: `cp '${archive}/%f' %p`,
-        recovery_target_name: 'target',
-        recovery_target_action: 'promote',
+    const env = { DATABASE_URL: url, ARCHIVE, BACKUP, RECOVERED, TARGET: '' }
+    await runSteps('Recover to a point in time', env, {
+      user: { uid, gid },
+      between: {
+        '**Archive WAL files**': () => server.restart('fast'),
+        '**Make a base backup**': async () => {
+          await outside.visit(url)
+          const [row] = await sql<{ now: string }>(url, 'select clock_timestamp()::text as now')
+          env.TARGET = row!.now
+          await outside.receivesMany(url)
+          await outside.visit(url)
+        },
+        '**Stop the fleet, and then the server.**': () => server.stop(),
+        '**Start the server**': async () => {
+          const recovered = await startCluster({ dataDir: RECOVERED })
+          env.DATABASE_URL = url.replace(`:${server.port}/`, `:${recovered.port}/`)
+          await until('the recovered server is a primary', async () => {
+            const [row] = await sql<{ replica: boolean }>(env.DATABASE_URL, 'select pg_is_in_recovery() as replica')
+            return !row!.replica
+          })
+          for (let visit = 0; visit < 3; visit++) await outside.visit(env.DATABASE_URL)
+        },
       },
     })
-    const there = url.replace(`:${server.port}/`, `:${recovered.port}/`)
-    await until('the recovered server is a primary', async () => {
-      const [row] = await sql<{ replica: boolean }>(there, 'select pg_is_in_recovery() as replica')
-      return !row!.replica
-    })
-    for (let visit = 0; visit < 3; visit++) await outside.visit(there)
-    expect(await sql(there, 'select timeline from holdfast.server_generation')).toEqual([{ timeline: 2 }])
+    expect(await sql(env.DATABASE_URL, 'select timeline from holdfast.server_generation')).toEqual([{ timeline: 2 }])
   })
 
   test.skipIf(!runsAll)('a copy of the files of a stopped server repeats no fence and no job id', async () => {
@@ -259,84 +273,75 @@ describe.skipIf(withoutPrograms)('copies of a database', { timeout: 120_000 }, (
 })
 
 describe.skipIf(withoutPrograms)('switches by logical replication', { timeout: 120_000 }, () => {
-  test.each(waysOf(['pg_dump', 'holdfast migrate']))(
-    'a switch to a schema made by %s repeats no fence and no id',
-    async (way) => {
-      const settings = { wal_level: 'logical' }
-      const [blue, green] = [await startCluster({ settings }), await startCluster({ settings })]
-      const [from, to] = [await blue.createDatabase('app'), await green.createDatabase('app')]
-      await install(from)
-      if (way === 'pg_dump') {
-        const file = join(temporaryDirectory(), 'schema.dump')
-        await dump(from, file, '--schema-only')
-        await restore(to, file)
-      } else {
-        await install(to)
-        await sql(to, 'truncate holdfast.migration, holdfast.applied_functions, holdfast.server_generation')
-      }
-      await sql(
-        from,
-        'create publication holdfast for tables in schema holdfast with (publish_via_partition_root = true)',
-      )
-      const { username, password, port } = new URL(from)
-      await sql(
-        to,
-        `create subscription holdfast connection 'host=127.0.0.1 port=${port} user=${username} password=${password} dbname=app'
+  test('a switch without copied sequences repeats no fence and no id', async () => {
+    const settings = { wal_level: 'logical' }
+    const [blue, green] = [await startCluster({ settings }), await startCluster({ settings })]
+    const [from, to] = [await blue.createDatabase('app'), await green.createDatabase('app')]
+    await install(from)
+    const file = join(temporaryDirectory(), 'schema.dump')
+    await dump(from, file, '--schema-only')
+    await restore(to, file)
+    await sql(
+      from,
+      'create publication holdfast for tables in schema holdfast with (publish_via_partition_root = true)',
+    )
+    const { username, password, port } = new URL(from)
+    await sql(
+      to,
+      `create subscription holdfast connection 'host=127.0.0.1 port=${port} user=${username} password=${password} dbname=app'
        publication holdfast`,
-      )
-      const outside = new Outside()
-      const moving = await Holdfast.open({ url: from, expiry: '2s', log: false })
-      for (let use = 0; use < 3; use++) await outside.use(moving, from)
-      // Waiting and cancelled jobs must be replicated, too.
-      const [waiting] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
-      outside.receives(waiting!.id)
-      const [stopped] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
-      outside.receives(stopped!.id)
-      await moving.jobs.cancel(Number(stopped!.id))
-      // The partitioned tables have no primary keys, and the published tables must still accept changes.
-      await sql(from, "update holdfast.job_stopped set progress = '1'")
-      await sql(from, 'select holdfast.job_roll_partitions(14)')
-      await sql(from, audit)
-      await moving.close()
-      await until('the subscriber has caught up', async () => {
-        const [row] = await sql<{ done: boolean }>(
-          from,
-          `select bool_and(replay_lsn >= pg_current_wal_flush_lsn()) as done from pg_stat_replication
+    )
+    const outside = new Outside()
+    const moving = await Holdfast.open({ url: from, expiry: '2s', log: false })
+    for (let use = 0; use < 3; use++) await outside.use(moving, from)
+    // Waiting and cancelled jobs must be replicated, too.
+    const [waiting] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
+    outside.receives(waiting!.id)
+    const [stopped] = await sql<{ id: string }>(from, "select holdfast.enqueue('left', 'mail', '{}') as id")
+    outside.receives(stopped!.id)
+    await moving.jobs.cancel(Number(stopped!.id))
+    // The partitioned tables have no primary keys, and the published tables must still accept changes.
+    await sql(from, "update holdfast.job_stopped set progress = '1'")
+    await sql(from, 'select holdfast.job_roll_partitions(14)')
+    await sql(from, audit)
+    await moving.close()
+    await until('the subscriber has caught up', async () => {
+      const [row] = await sql<{ done: boolean }>(
+        from,
+        `select bool_and(replay_lsn >= pg_current_wal_flush_lsn()) as done from pg_stat_replication
          where application_name = 'holdfast'`,
-        )
-        const [state] = await sql<{ ready: boolean }>(
-          to,
-          "select bool_and(srsubstate = 'r') as ready from pg_subscription_rel",
-        )
-        return row?.done && state!.ready
-      })
-      await sql(to, 'drop subscription holdfast')
-      expect((await behind(to)).map(({ subject }) => subject).sort()).toEqual(
-        expect.arrayContaining(['audit_number', 'fence', 'job_number']),
       )
-      // The first client after the switch need not be an instance.
-      const [first] = await sql<{ id: string }>(to, "select holdfast.enqueue('left', 'mail', '{}') as id")
-      outside.receives(first!.id)
-      for (let visit = 0; visit < 3; visit++) await outside.visit(to)
-      await sql(to, 'select holdfast.catch_up_sequences()')
-      await sql(to, audit)
-      expect(await behind(to)).toEqual([])
-      const left =
-        "select id from holdfast.job_live where queue = holdfast.lock_key('default', 'queue/left') order by id"
-      expect((await sql<{ id: string }>(to, left)).map(({ id }) => id)).toEqual([waiting!.id, first!.id])
-      expect(await sql(to, "select state from holdfast.job_history where progress::text = '1'")).toEqual([
-        { state: 'cancelled' },
-      ])
-      const replicated = "select count(*)::integer as jobs from holdfast.job_history where state = 'done'"
-      expect(await sql(to, replicated)).toEqual([{ jobs: 6 }])
-      const ran: number[] = []
-      const last = await open({ url: to, expiry: '2s' })
-      last.jobs.work([defineJob('mail', { run: (_: object, { id }) => void ran.push(id) })], { queues: ['left'] })
-      await Promise.all([waiting!, first!].map(({ id }) => last.jobs.result(Number(id), { wait: '20s' })))
-      expect(ran).toEqual([Number(waiting!.id), Number(first!.id)])
-      expect(await sql(to, 'select * from holdfast.job_lost()')).toEqual([])
-    },
-  )
+      const [state] = await sql<{ ready: boolean }>(
+        to,
+        "select bool_and(srsubstate = 'r') as ready from pg_subscription_rel",
+      )
+      return row?.done && state!.ready
+    })
+    await sql(to, 'drop subscription holdfast')
+    expect((await behind(to)).map(({ subject }) => subject).sort()).toEqual(
+      expect.arrayContaining(['audit_number', 'fence', 'job_number']),
+    )
+    // The first client after the switch need not be an instance.
+    const [first] = await sql<{ id: string }>(to, "select holdfast.enqueue('left', 'mail', '{}') as id")
+    outside.receives(first!.id)
+    for (let visit = 0; visit < 3; visit++) await outside.visit(to)
+    await sql(to, 'select holdfast.catch_up_sequences()')
+    await sql(to, audit)
+    expect(await behind(to)).toEqual([])
+    const left = "select id from holdfast.job_live where queue = holdfast.lock_key('default', 'queue/left') order by id"
+    expect((await sql<{ id: string }>(to, left)).map(({ id }) => id)).toEqual([waiting!.id, first!.id])
+    expect(await sql(to, "select state from holdfast.job_history where progress::text = '1'")).toEqual([
+      { state: 'cancelled' },
+    ])
+    const replicated = "select count(*)::integer as jobs from holdfast.job_history where state = 'done'"
+    expect(await sql(to, replicated)).toEqual([{ jobs: 6 }])
+    const ran: number[] = []
+    const last = await open({ url: to, expiry: '2s' })
+    last.jobs.work([defineJob('mail', { run: (_: object, { id }) => void ran.push(id) })], { queues: ['left'] })
+    await Promise.all([waiting!, first!].map(({ id }) => last.jobs.result(Number(id), { wait: '20s' })))
+    expect(ran).toEqual([Number(waiting!.id), Number(first!.id)])
+    expect(await sql(to, 'select * from holdfast.job_lost()')).toEqual([])
+  })
 })
 
 describe.skipIf(withoutPrograms)('pg_upgrade', { timeout: 120_000 }, () => {

@@ -211,6 +211,20 @@ test('a group without a budget is not delayed by the jobs of another group', asy
   await untilGone(url)
 })
 
+test('the pace of a group that has been idle for a long time becomes 0', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  await holdfast.jobs.enqueueMany(job, new Array(20).fill(null), { group: 'a' })
+  await untilWaiting(url, 10)
+  // Each call may multiply the pace by e^-40. After a few calls without an ended job, the pace was too small for its type.
+  await sql(url, "update holdfast.lane set pace = 1e-30, paced_at = now() - interval '1 hour'")
+  await sql(url, "select holdfast.lane_fill(array_agg(key), array_agg(0)) from holdfast.lane where scope = 'round'")
+  expect(await sql(url, "select pace from holdfast.lane where scope = 'round' order by version desc limit 1")).toEqual([
+    { pace: 0 },
+  ])
+})
+
 test('a rate counts weights, and admits the next job when there is room for its weight', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

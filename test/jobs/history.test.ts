@@ -198,6 +198,21 @@ test('ready jobs that are older than the retention time, in a partition that is 
   expect(ran.sort()).toEqual([1, 2, 3])
 })
 
+test('a job that got a new entry runs once where its old entry was kept, as in a copy by logical replication', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const ran: number[] = []
+  const note = defineJob('note', { run: (n: number) => void ran.push(n) })
+  const refs = await holdfast.jobs.enqueueMany(note, [1, 2])
+  await sql(url, "select holdfast.job_re_enter(clock_timestamp() + interval '1 day')")
+  expect(await sql(url, 'select from holdfast.job')).toHaveLength(4)
+  expect(await sql(url, 'select from holdfast.job_ready')).toHaveLength(2)
+  work(holdfast, [note])
+  for (const { id } of refs) await untilState(holdfast, id, 'done')
+  await until('no entry is left', async () => (await sql(url, 'select from holdfast.job_live')).length === 0)
+  expect(ran.sort()).toEqual([1, 2])
+})
+
 test('jobs.retain refuses less than a day, and jobs refuses unknown options', async () => {
   const url = await databaseUrl()
   const error = await caught(UsageError, open({ url, jobs: { retain: '1h' } }))

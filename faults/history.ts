@@ -40,7 +40,23 @@ export interface Hold {
   max?: number
   from: bigint
   to: bigint
+  /** Time of the first call that received the hold's fence, if the process knows it. Later callers of the process join the hold. */
+  requestedAt?: bigint
+  /** Time when the release had returned. */
+  releasedAt?: bigint
   notifiedAt?: bigint
+  guards: Guard[]
+}
+
+/** A guard that passed. It was executed at some time between `from`, when it was called, and `to`, when it had returned. */
+export interface Guard {
+  id: string
+  from: bigint
+  to: bigint
+  /** Whether the guard checks that the hold has not ended. Otherwise, it only compares fences. */
+  checksHold: boolean
+  /** Whether the commit of its transaction was acknowledged. */
+  isCommitted: boolean
 }
 
 /** A fault. `ends` means that the fault ended sessions and so released their locks, between `from` and `to`. */
@@ -74,6 +90,7 @@ export interface History {
 /** Reads all processes' histories in a folder. */
 export async function readHistory(folder: string): Promise<History> {
   const holds = new Map<string, Hold>()
+  const guards = new Map<string, Guard>()
   const history: Omit<History, 'holds'> = {
     enqueued: [],
     rolledBack: [],
@@ -95,13 +112,32 @@ export async function readHistory(folder: string): Promise<History> {
       const { at, event, ...facts } = JSON.parse(text)
       counts[event] = (counts[event] ?? 0) + 1
       const time = BigInt(at)
-      if (event === 'granted')
-        holds.set(facts.id, { mode: 'exclusive', lasting: false, ...facts, from: time, to: time })
-      else if (event === 'still-holds') for (const id of facts.ids) holds.get(id)!.to = time
+      if (event === 'granted') {
+        const { requestedAt, ...known } = facts
+        const hold: Hold = { mode: 'exclusive', lasting: false, ...known, from: time, to: time, guards: [] }
+        if (requestedAt) hold.requestedAt = BigInt(requestedAt)
+        holds.set(hold.id, hold)
+      } else if (event === 'still-holds') for (const id of facts.ids) holds.get(id)!.to = time
+      else if (event === 'released') holds.get(facts.id)!.releasedAt = time
       else if (event === 'notified') holds.get(facts.id)!.notifiedAt = time
+      else if (event === 'guarded') {
+        const { id, hold, checksHold, from } = facts
+        const guard: Guard = { id, checksHold, from: BigInt(from), to: time, isCommitted: false }
+        guards.set(id, guard)
+        holds.get(hold)!.guards.push(guard)
+      } else if (event === 'committed') guards.get(facts.id)!.isCommitted = true
       else if (event === 'fault') faults.push({ at: time, ...facts })
       else if (event in lists) lists[event as keyof typeof lists].push({ at: time, ...facts })
     }
+  }
+  const requestedAt = new Map<number, bigint>()
+  for (const { fence, requestedAt: time } of holds.values()) {
+    const known = requestedAt.get(fence)
+    if (time !== undefined && (known === undefined || time < known)) requestedAt.set(fence, time)
+  }
+  for (const hold of holds.values()) {
+    const first = requestedAt.get(hold.fence)
+    if (first !== undefined) hold.requestedAt = first
   }
   return { ...history, holds: [...holds.values()], faults: faults.sort((a, b) => (a.at < b.at ? -1 : 1)) }
 }

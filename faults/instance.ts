@@ -65,27 +65,34 @@ setInterval(() => {
   if (ids.length > 0) write('still-holds', { ids }, at)
 }, checkEveryMs).unref()
 
-/** Records the handle's hold in the history while `during` runs. */
+/** Records the handle's hold in the history while `during` runs. Then releases the handle, if it has a release. */
 async function recordHold<Result>(
   handle: Handle,
   names: readonly string[],
   facts: object,
-  during: () => Promise<Result>,
+  during: (id: string) => Promise<Result>,
 ): Promise<Result | undefined> {
   const { signal, fence = handle.term } = handle
   const at = now()
-  if (!handle.held) return
+  if (!handle.held) {
+    await handle.release?.()
+    return
+  }
   const id = `${process.pid}:${++holdCount}`
   write('granted', { id, pid: process.pid, names, fence, ...facts }, at)
   const hold = { id, handle, signal, readsHeld: holdCount % 2 === 0 }
   signal.addEventListener('abort', () => write('notified', { id }))
   holds.add(hold)
   try {
-    return await during()
+    return await during(id)
   } finally {
     const end = now()
     if (handle.held) write('still-holds', { ids: [id] }, end)
     holds.delete(hold)
+    if (handle.release) {
+      await handle.release()
+      write('released', { id })
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import type { Pause } from './upgrade.ts'
 
 const maxShown = 5
 
-export function formatReport({ seed, seconds, injected, pause, checked, violations, counts }: Outcome) {
+export function formatReport({ seed, seconds, injected, pause, checked, violations, counts, linearized }: Outcome) {
   const list = (object: Record<string, number>) =>
     Object.entries(object)
       .map(([what, count]) => `${count} × ${what}`)
@@ -14,6 +14,7 @@ export function formatReport({ seed, seconds, injected, pause, checked, violatio
     `faults survived: ${Object.values(injected).reduce((sum, count) => sum + count, 0)} (${list(injected)})`,
     ...(pause ? [formatPause(pause)] : []),
     `history: ${list(counts)}`,
+    `compared with a sequential lock: ${linearized.operations} operations on ${linearized.names} names in ${Math.round(linearized.tookMs)} ms`,
     '',
     ...Object.entries(checked).map(([guarantee, count]) => {
       const wrong = violations.filter((one) => one.guarantee === guarantee).length

@@ -4,8 +4,9 @@ import type { QueryResult } from 'pg'
 import { Observer } from '../../dist/observe/index.js'
 import type { History } from '../history.ts'
 import { changesKept } from './changes.ts'
-import { oneHolder, permitsKept } from './holds.ts'
+import { permitsKept } from './holds.ts'
 import { jobsEndOnce, noJobLost, noJobPassed, rateKept } from './jobs.ts'
+import { type LinearizedCounts, linearizable } from './linearizable.ts'
 import { noEventLost, noStepRepeated, oneEffectPerStep } from './steps.ts'
 import { fencesGrow, oneEffect, oneJobPerTick, oneRun } from './tables.ts'
 
@@ -27,6 +28,7 @@ export interface Checked {
   checked: Record<string, number>
   violations: Violation[]
   counts: Record<string, number>
+  linearized: LinearizedCounts
 }
 
 /** The guarantees, by their numbers in the design. */
@@ -55,7 +57,9 @@ export async function check(
     checked[guarantees[number]] = (checked[guarantees[number]] ?? 0) + count
     for (const { text, excerpt = [] } of found) violations.push({ guarantee: guarantees[number], text, excerpt })
   }
-  record(1, oneHolder(history))
+  const { holders, writes, counts: linearized } = linearizable(history)
+  record(1, holders)
+  record(2, writes)
   record(8, permitsKept(history))
   record(3, { count: history.holds.length, violations: unfinishedWork.map((text) => ({ text })) })
   record(9, { count: history.counts.refused ?? 0, violations: [] })
@@ -76,7 +80,7 @@ export async function check(
     record(6, await oneJobPerTick(query))
     violations.push(...(await ownProof(query)))
   }
-  return { checked, violations, counts: history.counts }
+  return { checked, violations, counts: history.counts, linearized }
 }
 
 /** Runs Holdfast's own consistency check, which the dashboard shows. */

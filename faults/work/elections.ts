@@ -12,10 +12,10 @@ export function elections(fixture: Fixture): Workload {
     async step(random) {
       const name = random.pick(names)
       const lead = (leadership: Leadership) =>
-        recordHold(leadership, [`election ${name}`], {}, async () => {
+        recordHold(leadership, [`election ${name}`], {}, async (hold) => {
           // Leaders usually lead for a long time.
           await pause(random, leadership.signal, 0.4)
-          if (random.chance(0.3)) await writeGuarded(fixture, leadership, `election ${name}`, random)
+          if (random.chance(0.3)) await writeGuarded(fixture, leadership, { name: `election ${name}`, hold }, random)
           if (random.chance(0.05)) throw hostile(random).make()
         })
       const campaign = holdfast.elections.campaign(name, { preferred: random.chance(0.2) }, lead)

@@ -11,6 +11,7 @@ export interface Handle {
   readonly signal: AbortSignal
   readonly fence?: number
   readonly term?: number
+  release?(): Promise<void>
 }
 
 /** Handle that can guard writes. */
@@ -31,7 +32,7 @@ export interface Fixture {
     handle: Handle,
     names: readonly string[],
     facts: object,
-    during: () => Promise<Result>,
+    during: (id: string) => Promise<Result>,
   ): Promise<Result | undefined>
   handleOf(run: { signal: AbortSignal; fence: number }): Handle
   pause(random: Random, signal?: AbortSignal, longShare?: number): Promise<void>

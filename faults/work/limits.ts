@@ -16,11 +16,7 @@ export function limits({ holdfast, recordHold, pause, randomWait }: Fixture): Wo
           ? holdfast.limits.tryAcquire(name, { max, weight })
           : holdfast.limits.acquire(name, { max, weight, ...options }))
         if (!permit) return
-        try {
-          await recordHold(permit, [`permit ${name}`], { weight, max }, () => pause(random, permit.signal))
-        } finally {
-          await permit.release()
-        }
+        await recordHold(permit, [`permit ${name}`], { weight, max }, () => pause(random, permit.signal))
       } finally {
         clear()
       }

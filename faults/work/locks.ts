@@ -1,3 +1,4 @@
+import { now } from '../history.ts'
 import type { Fixture, Workload } from './fixture.ts'
 import { writeGuarded, writeGuardedBySql } from './ledger.ts'
 
@@ -15,23 +16,21 @@ export function locks(fixture: Fixture): Workload {
       const { options, clear } = randomWait(random)
       const given = random.chance(0.3) ? 'shared' : 'exclusive'
       const chosen = random.chance(0.2) ? random.some(names, 1 + random.below(names.length)) : random.pick(names)
+      const requestedAt = now()
       try {
         const lock = await (random.chance(0.2)
           ? holdfast.locks.tryAcquire(chosen, { mode: given })
           : holdfast.locks.acquire(chosen, { ...options, mode: given }))
         if (!lock) return
         const { names: held, mode } = lock
-        try {
-          await recordHold(lock, held, { mode }, async () => {
-            await pause(random, lock.signal)
-            if (mode === 'exclusive' && held.length === 1 && random.chance(0.3)) {
-              if (random.chance(0.3)) await writeGuardedBySql(fixture, held[0]!, lock.fence, random)
-              else await writeGuarded(fixture, lock, held[0]!, random)
-            }
-          })
-        } finally {
-          await lock.release()
-        }
+        await recordHold(lock, held, { mode, requestedAt }, async (hold) => {
+          await pause(random, lock.signal)
+          if (mode === 'exclusive' && held.length === 1 && random.chance(0.3)) {
+            if (random.chance(0.3))
+              await writeGuardedBySql(fixture, { name: held[0]!, hold, fence: lock.fence }, random)
+            else await writeGuarded(fixture, lock, { name: held[0]!, hold }, random)
+          }
+        })
         if (random.chance(0.05)) await lock.release()
       } finally {
         clear()

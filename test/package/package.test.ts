@@ -59,13 +59,13 @@ describe('the package', () => {
     expect((await readdir(unpacked())).sort()).toEqual([...pages, 'LICENSE', 'dist', 'docs', 'package.json'].sort())
     const files = await readdir(unpacked(), { recursive: true })
     const unneeded =
-      /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$|^docs\/.*\.(?!md$)|^docs\/(decisions|images|reference\/(api|benchmarks|reliability)|start\/comparison)/
+      /\.map$|(?<!\.d)\.ts$|\.test\.|\.tsx$|^docs\/.*\.(?!md$)|^docs\/(decisions|images|reference\/(api|benchmarks|reliability|track-record)|start\/comparison)/
     expect(files.filter((name) => unneeded.test(name))).toEqual([])
   })
 
   test('the links in the packed documentation lead to packed files, or to files that only the repository has', async () => {
     const onlyInRepository =
-      /^(bench|deploy|CHANGELOG\.md|CONTRIBUTING\.md|docs\/decisions|docs\/images|docs\/reference\/(api|benchmarks\.md|reliability\.md)|docs\/start\/comparison\.md|examples|faults|src|test)(\/|$)/
+      /^(bench|deploy|CHANGELOG\.md|CONTRIBUTING\.md|docs\/decisions|docs\/images|docs\/reference\/(api|benchmarks\.md|reliability\.md|track-record\.md)|docs\/start\/comparison\.md|examples|faults|src|test)(\/|$)/
     const files = new Set(await readdir(unpacked(), { recursive: true }))
     const pages = [...files].filter((name) => name.endsWith('.md'))
     const targets: [page: string, target: string][] = []

@@ -207,7 +207,7 @@ test.skipIf(!runsAll)(
 
 const pooledCount = countOf(2)
 
-test.skipIf(withoutPgBouncer)(
+test.skipIf(!runsAll || withoutPgBouncer)(
   `jobs end once without an anchor, through PgBouncer, across ${pooledCount} kills, freezes and ended sessions`,
   { timeout: 0 },
   async () => {

@@ -33,7 +33,7 @@ test(`holds in ${rooms.join(', ')} do not overlap in ${lightCount} schedules of 
 const pooledRooms = rooms.filter((room) => room !== 'either')
 const pooledCount = countOf(4, usual)
 
-test.skipIf(withoutPgBouncer)(
+test.skipIf(!runsAll || withoutPgBouncer)(
   `holds in ${pooledRooms.join(', ')} do not overlap in ${pooledCount} schedules without an anchor through PgBouncer`,
   { timeout: 0 },
   async () => {

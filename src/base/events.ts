@@ -14,10 +14,7 @@ export interface HoldfastEvents {
   'instance.reconnected': { readonly lostForMs: number }
   /** An attempt to begin the first session or to reconnect failed. The instance keeps trying. */
   'instance.connect-failed': { readonly error: unknown }
-  /**
-   * Another live instance already uses the given name, so this instance uses the name with a suffix, such as
-   * `worker-3#2`.
-   */
+  /** Another live instance uses the given name, so this instance has a name with a suffix, such as `worker-3#2`. */
   'instance.name-taken': { readonly wanted: string; readonly name: string }
   /** Draining has started: the instance starts no new work. */
   'instance.drain-started': { readonly withinMs: number }

@@ -306,7 +306,7 @@ export const mutations: readonly Mutation[] = [
     onlyFaults: ['kill'],
   },
   {
-    name: 'an update does not exclude the claims of its queue',
+    name: 'an update of a job does not block claims on its queue',
     edits: [
       [
         functions('jobs'),

@@ -61,7 +61,7 @@ export class Holdfast {
   readonly shares: Shares
   readonly schedules: Schedules
   readonly namespace: string
-  /** @internal For the testing kit and telemetry. */
+  /** @internal For the test kit and telemetry. */
   readonly context: Pick<InstanceContext, 'database' | 'direct' | 'schema' | 'expiryMs' | 'events' | 'tracing'>
   /** @internal For tests. */
   readonly samples: Samples
@@ -307,7 +307,10 @@ function jobPortOf(jobs: Jobs): JobPort {
   }
 }
 
-/** Adapts leases to the interface of locks. With this adapter, a dead holder blocks a name until the time at which a lock would be free. */
+/**
+ * Adapts leases to the interface of locks. With this adapter, the lease of a dead holder blocks a name no longer than a
+ * dead holder's lock would.
+ */
 function lockerFromLeases(leases: Leases, expiryMs: number): NameLocker {
   return {
     acquire: (name, options) => leases.acquire(name, { ttl: expiryMs, ...options }),

@@ -109,8 +109,8 @@ export interface HoldfastOptions {
   migrate?: boolean | undefined
   jobs?: JobsSettings | undefined
   /**
-   * Functions that wrap each enqueue and each call of a handler of jobs, schedules and `once`. The first middleware is the outermost
-   * one. See docs/guides/middleware.md.
+   * Functions that wrap each enqueue and each handler call of jobs, schedules and `once`. The first middleware is the
+   * outermost one. See docs/guides/middleware.md.
    */
   middleware?: readonly Middleware[] | undefined
   /**
@@ -171,7 +171,7 @@ export interface InstanceContext {
   readonly waits: WaitTracker
   readonly schema: string
   readonly namespace: string
-  /** The option `transaction`. Undefined if Holdfast opens the transactions of handlers. */
+  /** The `transaction` option. Undefined if Holdfast opens the transactions of handlers. */
   readonly openTransaction: OpenTransaction | undefined
   /** Connection settings that bypass a pooler, if `directUrl` was given. */
   readonly direct: Connection | undefined

@@ -44,7 +44,7 @@ export function keyOf(view: string, params: object, database = currentDatabase()
 }
 
 export const api = {
-  /** Describes the visitor in a database. By default, in the current database, or in the first one. */
+  /** Describes the visitor in a database. The default is the current database, or else the first database. */
   me: (database = currentDatabase()) =>
     request<Me>(database === undefined ? 'api/me' : `api/me?${new URLSearchParams({ database })}`),
 

@@ -19,7 +19,7 @@ export function resetClock(time: string): void {
   syncClock(time)
 }
 
-/** Forgets the estimate, because another database has its own clock. */
+/** Discards the estimate, because another database has its own clock. */
 export function forgetClock(): void {
   offset = undefined
 }
@@ -32,7 +32,10 @@ export function now(): number {
 const watchers = new Set<() => void>()
 let timer: ReturnType<typeof setInterval> | undefined
 
-/** Returns the database time and updates the component every second while the page is visible. All share one timer. */
+/**
+ * Returns the database time and updates the component every second while the page is visible. All components share one
+ * timer.
+ */
 export function useNow(): number {
   const [time, setTime] = useState(now)
   useEffect(() => {

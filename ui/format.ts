@@ -88,7 +88,7 @@ export function visible(text: string): string {
   )
 }
 
-/** Cuts a text at its end. */
+/** Truncates a text at its end. */
 export function cut(text: string, max: number): string {
   return text.length > max ? `${text.slice(0, max)}…` : text
 }

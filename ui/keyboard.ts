@@ -41,8 +41,8 @@ const setting = 'keys'
 let hasCharacterKeys = readSetting(setting) !== 'off'
 
 /**
- * Returns whether shortcuts without a modifier key are on, and a function that switches them. Speech input and
- * tremor can press such keys by accident, so that WCAG 2.1.4 requires a switch.
+ * Returns whether shortcuts without a modifier key are on, and a function that switches them. Users with speech input
+ * or tremor can trigger such keys by accident, so WCAG 2.1.4 requires a switch.
  */
 export function useCharacterKeys(): readonly [boolean, (isOn: boolean) => void] {
   const [isOn, setOn] = useState(hasCharacterKeys)

@@ -154,7 +154,8 @@ function open(): void {
   stream.addEventListener('failure', ({ data }: MessageEvent<string>) => {
     const { view, error } = JSON.parse(data) as ViewFailure
     updateEntry(view, { failure: error, failedAt: entries.get(view)?.failedAt ?? new Date(now()).toISOString() })
-    // The page with all databases shows which database is unreachable, and stays live as long as one is reachable.
+    // The page with all databases shows which databases are unreachable, and stays live while at least one database is
+    // reachable.
     const isUnreachable = [...entries.values()].every(
       ({ watchers, failure }) => watchers.size === 0 || failure?.code === 'DATABASE_UNREACHABLE',
     )

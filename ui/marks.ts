@@ -1,7 +1,7 @@
 // Assigns a letter and a colour to each instance. The letter comes from the name: `W3` for `web-3`, `A` for `Ada`. The
-// default name, which consists of a host and a process ID, does not identify the instance, so that its letter is
-// derived from the ID. If the letter is taken, another free letter is used. The browser stores the letters across
-// reloads, so that an instance keeps its letter.
+// default name, which consists of a host and a process ID, does not identify the instance, so the letter is derived
+// from the ID. If the letter is in use, a free letter is used instead. The browser stores the letters across reloads,
+// so that an instance keeps its letter.
 
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const colours = 12
@@ -35,7 +35,7 @@ export function markOf(id: string, name: string | null | undefined): Mark {
   return { letter: mark.letter, style: { '--mark': `var(--mark-${colourOf(mark.letter)})` } }
 }
 
-/** Returns the letters that suit a name, the best first. Example: `W3` and `WE` for `web-3`. */
+/** Returns the letters that suit a name, starting with the best. Example: `W3` and `WE` for `web-3`. */
 function lettersOf(name: string): string[] {
   const [, initial, second] = /^[^a-z]*([a-z])([a-z]?)/i.exec(name.toUpperCase()) ?? []
   // The default name is `host/process ID`.
@@ -84,6 +84,6 @@ addEventListener('pagehide', () => {
   try {
     localStorage.setItem(storageKey, JSON.stringify([...marks]))
   } catch {
-    // Ignores the error: the browser does not allow this page to store data.
+    // Ignores the error, which means that the browser does not allow this page to store data.
   }
 })

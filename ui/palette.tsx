@@ -162,7 +162,7 @@ function useCommands(text: string, start: Start): readonly Command[] {
     ...(me.databases.length > 0 ? [open('Page', 'All databases', hrefOf('databases'))] : []),
     ...me.databases.map((name) => open('Database', name, hrefOf('now', { database: name, namespace: undefined }))),
   ]
-  // On the page of all databases, a name would not say in which database it is.
+  // On the page of all databases, a name would not show its database.
   if (page === 'databases') return databases.filter(fits)
   const found = [databases, ...groups].flatMap((group) => group.filter(fits).slice(0, maxPerKind))
   const query = cut(text.trim(), 60)

@@ -23,7 +23,7 @@ function labelOf(body: Element): string {
 function focusRow(row: Element | undefined): void {
   const target = row?.querySelector<HTMLElement>(':scope .fact-open') ?? row
   if (!(target instanceof HTMLElement)) return
-  // A row without details takes the focus only here, so that the key for actions knows the row.
+  // A row without details can receive the focus only here. The key for actions needs the focus to find the row.
   if (!target.hasAttribute('tabindex') && target === row) target.tabIndex = -1
   target.focus()
 }

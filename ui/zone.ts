@@ -33,7 +33,9 @@ export function zoneOffsetMs(time: number): number {
   return chosen === 'utc' ? 0 : -new Date(time).getTimezoneOffset() * 60_000
 }
 
-/** Returns the chosen time zone and a function that switches to the other one. The browser remembers the choice. */
+/**
+ * Returns the chosen time zone and a function that switches to the other time zone. The browser remembers the choice.
+ */
 export function useZone(): readonly [Zone, () => void] {
   const [shown, setShown] = useState(chosen)
   useEffect(() => {

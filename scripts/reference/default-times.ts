@@ -54,7 +54,7 @@ const entries: Record<keyof typeof defaultTimes, Entry> = {
   onceRetainMs: {
     calls: '`once.run`, `once.inTransaction`, `webhooks`, `idempotent`',
     option: '`retain`',
-    meaning: 'Time for which the recorded answer is kept',
+    meaning: 'Time for which the recorded result is kept',
   },
   shareWindowMs: {
     calls: '`shares.each` without `round`',

@@ -291,13 +291,13 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   ISOLATION_LEVEL: {
     examples: [
       new IsolationLevelError(
-        new Error('Expected a transaction with the isolation level read committed, got repeatable read'),
+        new Error('Expected a transaction at the READ COMMITTED isolation level, got REPEATABLE READ'),
       ),
     ],
     thrownBy:
-      '`job.step` and the end of a job whose transaction was opened by the option `transaction` at a higher level, and `jobs.send` with `tx`',
+      '`job.step` and the end of a job whose transaction was opened by the `transaction` option at a higher level, and `jobs.send` with `tx`',
     remedy:
-      'Open the transaction at read committed, also if the default of the database is higher. The transactions that Holdfast opens always have this level.',
+      "Open the transaction at the READ COMMITTED isolation level, even if the database's default level is higher. Transactions that Holdfast opens always have this level.",
   },
   JOB_CANCELLED: {
     examples: [new JobCancelledError(7, 'cancelled by an operator')],
@@ -578,7 +578,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     remedy: 'Finish or stop the work, then return. The next leader starts after your function has returned.',
   },
   STEP_LIMIT: {
-    examples: [new StepLimitError('Expected at most 1000 steps per job, got another one, "page:1000"')],
+    examples: [new StepLimitError('Expected at most 1000 steps per job, but "page:1000" would be one more')],
     thrownBy: '`job.step`, `job.cursor`, `job.sleep` and `job.event` in a handler, and `jobs.send`',
     remedy:
       'Use `job.cursor` for a long loop, or enqueue a job for each part of the work. Store large results in a table of your own.',

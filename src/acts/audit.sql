@@ -23,7 +23,8 @@ from caught_up
 returning id::text as id
 
 -- name: latest
--- Returns the latest $1 entries, and only those of the last $2 milliseconds if $2 is not null. Uses the index audit_at.
+-- Returns the latest $1 entries. If $2 is not null, returns only entries from the last $2 milliseconds. Uses the index
+-- audit_at.
 select
   id::text as id,
   (extract(epoch from at) * 1000)::float8 as at_ms,

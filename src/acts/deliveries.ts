@@ -23,9 +23,9 @@ export const deliveries = {
       }
       const what =
         state === 'done'
-          ? 'Deletes the recorded answer.'
-          : 'Deletes the recorded failure, which duplicate deliveries receive as their answer.'
-      const text = `${what} The next delivery with this key runs again, with all its effects. Later duplicates receive the new answer.`
+          ? 'Deletes the recorded result.'
+          : 'Deletes the recorded failure, which duplicate deliveries receive as their result.'
+      const text = `${what} The next delivery with this key runs again, with all its effects. Later duplicates receive the new result.`
       return { subject, text, applies: true, dangerous: true, facts }
     },
     async run({ observer, operator }, { namespace, key }) {
@@ -44,5 +44,5 @@ function refusal(key: string, delivery: DeliveryDetails | null): string {
 }
 
 export function noSuchDelivery(key: string): string {
-  return `There is no delivery "${key}": it never arrived, or its answer has expired.`
+  return `There is no delivery "${key}": it never arrived, or its result has expired.`
 }

@@ -33,7 +33,7 @@ export async function enqueueConsequence({ observer }: ActContext, job: ManualJo
   if (mismatch !== undefined) return inapplicable(subject, mismatchText(kind, mismatch))
   const text = joinSentences(
     `Enqueues a job of kind ${kind} in the queue ${queue} (namespace ${namespace}).`,
-    runAt ? `The job may start at ${timeText(runAt)}.` : 'A worker claims it as soon as it is free.',
+    runAt ? `The job may start at ${timeText(runAt)}.` : 'The next free worker claims the job.',
     startBy && `The job expires at ${timeText(startBy)} if no worker has claimed it by then.`,
     known === null && 'No worker has registered this kind in this queue, so the job may wait forever.',
     known?.isServed === false && 'No live worker handles this kind, so the job will wait until such a worker starts.',

@@ -14,7 +14,7 @@ export const events = {
       const isAwaited = job.steps.some((step) => step.event === event && step.endedAt === null)
       const text = isAwaited
         ? `Sends the event "${event}" to job ${id}. The job waits for this event and continues.`
-        : `Sends the event "${event}" to job ${id}. The job does not wait for this event now. The event is kept until the handler asks for it.`
+        : `Sends the event "${event}" to job ${id}. The job is not waiting for this event. The event is kept until the handler calls job.event().`
       const facts = [
         ['Kind', job.kind],
         ['State', job.state],

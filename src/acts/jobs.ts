@@ -149,7 +149,7 @@ async function updateConsequence(
     startBy && `Job ${id} expires at ${timeText(startBy)} if no worker has claimed it by then.`,
     priority !== undefined && `Job ${id} gets the priority ${priority} instead of ${job.priority}.`,
   )
-  return { subject, text: text || `Job ${id} stays as it is.`, applies: text !== '', dangerous: input !== undefined }
+  return { subject, text: text || `Job ${id} does not change.`, applies: text !== '', dangerous: input !== undefined }
 }
 
 async function mismatchOfJob({ observer }: ActContext, job: JobDetails, input: string | undefined) {

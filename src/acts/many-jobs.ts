@@ -14,14 +14,15 @@ interface ManyJobs {
   run(holdfast: Holdfast, ids: readonly number[], reason: string | undefined): Promise<readonly number[]>
 }
 
-/** The number of jobs that a preview counts, and its time limit. */
+/** Limits for a preview: the number of jobs that it counts, and its duration. */
 const maxPreviewed = 10_000
 const previewMs = 2_500
 
 /**
- * Acts on all jobs that a search finds. An act works in batches. When its time limit passes, the act stops, and its outcome
- * contains the parameters that continue it: the place in the search, and the time when the act began. The act leaves
- * jobs alone that changed after this time. Otherwise, a job that fails again immediately would be retried again.
+ * Acts on all jobs that a search finds. An act works in batches. When its time limit passes, the act stops, and its
+ * outcome contains the parameters that continue it: the position in the search, and the time when the act began. The
+ * act skips jobs whose state changed after this time. Otherwise, a job that fails again immediately would be retried a
+ * second time.
  */
 export const manyJobs = {
   'retry-jobs': actOnMany({
@@ -60,7 +61,7 @@ export const manyJobs = {
     effect: (jobs) =>
       joinSentences(
         `${jobs} will no longer count as failed. The history keeps the jobs in the state discarded.`,
-        'Jobs that wait for the retry of a discarded job can run.',
+        'Jobs that wait until a discarded job is retried can run.',
       ),
     run: ({ jobs }, ids) => jobs.discardEach(ids),
   }),
@@ -120,8 +121,7 @@ function actOnMany({ verb, past, doing, question, effect, run }: ManyJobs) {
       const left = found - changed.length
       const sentences = [
         found === 0 ? `No job was found that can be ${past}.` : `${formatCount(changed.length, 'job')} ${past}.`,
-        left > 0 &&
-          `${formatCount(left, 'job')} left alone: their state changed, or another job has the same unique key.`,
+        left > 0 && `${formatCount(left, 'job')} skipped: their state changed, or another job has the same unique key.`,
         next !== undefined && 'The search has not ended. Continue to change the other jobs.',
       ]
       return {

@@ -1,8 +1,8 @@
 -- Operator actions on resources that instances hold.
 
 -- name: request_release
--- Asks the instances ($3) that hold a key to release that key. Instances listen on the channel that is named after the schema. An instance
--- that acquires the key just after the release must not take the request for its own.
+-- Asks the instances ($3) that hold a key to release that key. Instances listen on the channel that is named after the
+-- schema. $3 is necessary because another instance may acquire the key just after the release, and must not release it.
 select pg_notify($1, 'lock-release-requested ' || $2 || ' ' || holder)
 from unnest($3::text[]) as holder
 

@@ -3,13 +3,13 @@ const minute = 60 * second
 const day = 86_400 * second
 
 /**
- * Default waits, time limits and other times of the options of the public API and of the commands, in milliseconds.
- * Infinity means no limit. docs/reference/default-times.md describes each of them (scripts/reference/default-times.ts).
+ * Default values, in milliseconds, of the public API's and the command line's options that are durations. Infinity
+ * means no limit. docs/reference/default-times.md describes each value (scripts/reference/default-times.ts).
  */
 export const defaultTimes = {
   /** `expiry` of `Holdfast.open`. */
   expiryMs: 10 * second,
-  /** `wait` of the calls that throw an error if a lock or a lease is not granted in time. */
+  /** `wait` of calls that throw an error if a lock or a lease is not granted in time. */
   acquireWaitMs: Number.POSITIVE_INFINITY,
   /** `wait` of `tryAcquire` and `tryInTransaction` of locks and leases. */
   tryAcquireWaitMs: 0,
@@ -25,7 +25,7 @@ export const defaultTimes = {
   rateWaitMs: 0,
   /** `wait` of a duplicate. */
   onceWaitMs: 0,
-  /** `retain` of a recorded answer. */
+  /** `retain` of a recorded result. */
   onceRetainMs: 7 * day,
   /** `window` of a round without a name. */
   shareWindowMs: 10 * second,
@@ -35,7 +35,7 @@ export const defaultTimes = {
   jobBackoffMs: second,
   /** `maxBackoff` of a job. */
   jobMaxBackoffMs: 60 * minute,
-  /** `wait` of a batch for more jobs. */
+  /** `wait` of a batch that is not full. */
   batchWaitMs: 0,
   /** `wait` of `jobs.result`. */
   jobResultWaitMs: 30 * second,

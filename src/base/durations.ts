@@ -11,7 +11,10 @@ export type DurationText = Exclude<
   ''
 >
 
-/** The method of `Temporal.Duration` that Holdfast calls. A separate interface, because not all programs have Temporal. */
+/**
+ * The method of `Temporal.Duration` that Holdfast calls. Declared here, because not every program has types for
+ * Temporal.
+ */
 export interface TemporalDuration {
   total(unit: 'milliseconds'): number
 }

@@ -14,7 +14,7 @@ export interface HoldfastEvents {
   'instance.reconnected': { readonly lostForMs: number }
   /** An attempt to begin the first session or to reconnect failed. The instance keeps trying. */
   'instance.connect-failed': { readonly error: unknown }
-  /** Another live instance has the given name, so this instance has a name with a suffix, such as `worker-3#2`. */
+  /** Another live instance uses the given name, so this instance has a name with a suffix, such as `worker-3#2`. */
   'instance.name-taken': { readonly wanted: string; readonly name: string }
   /** Draining has started: the instance starts no new work. */
   'instance.drain-started': { readonly withinMs: number }
@@ -238,7 +238,9 @@ export class Events {
   /** Number of listeners that the program has added, for each event. */
   readonly #handlers = new Map<EventName, number>()
 
-  /** Like `on`, for a listener that the program adds. While the program has a listener, `isHandled` returns true. */
+  /**
+   * Like `on`, but for a listener that the program adds. While the program has a listener, `isHandled` returns true.
+   */
   handle<Name extends EventName>(name: Name, listener: Listener<Name>): () => void {
     const stop = this.on(name, listener)
     this.#countHandlers(name, 1)

@@ -1,4 +1,7 @@
-/** Kinds of the doctor's findings. They are here and not in the doctor, which a program loads only when it calls the doctor. */
+/**
+ * IDs of the doctor's kinds of findings. The list is not in the doctor module, because a program loads that module only
+ * when it runs the doctor.
+ */
 export const findingIds = [
   'autovacuum-off',
   'buried-jobs',

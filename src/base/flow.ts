@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import v8 from 'node:v8'
 
-/** One of the current flow of control's holds. The flow runs inside the `with` call that acquired the names. */
+/** A hold of the current flow of control, which runs inside the `with` call that acquired the names. */
 export interface FlowHold {
   readonly handle: { readonly held: boolean }
   readonly keys: readonly string[]
@@ -86,7 +86,7 @@ function newTracker(): FlowTracker {
   try {
     return new PromiseTracker()
   } catch {
-    // Another runtime than Node.js may have no promise hooks.
+    // Runtimes other than Node.js may have no promise hooks.
     return new AsyncLocalStorage<Flow>()
   }
 }

@@ -4,8 +4,8 @@ import { isInstance, memberOf } from './user-values.js'
 export type Instant = Date | TemporalInstant
 
 /**
- * The property of `Temporal.Instant` and `Temporal.ZonedDateTime` that Holdfast reads. A separate interface, because not
- * all programs have Temporal.
+ * The property of `Temporal.Instant` and `Temporal.ZonedDateTime` that Holdfast reads. Declared here, because not every
+ * program has types for Temporal.
  */
 export interface TemporalInstant {
   readonly epochMilliseconds: number

@@ -6,7 +6,7 @@
  */
 export type JobProgress = number | Readonly<Record<string, unknown>>
 
-/** Returns the part that is done, from 0 to 1. Returns undefined if the progress does not state it. */
+/** Returns the completed fraction, from 0 to 1, or undefined if the progress does not contain it. */
 export function shareOf(progress: JobProgress): number | undefined {
   if (typeof progress === 'number') return progress >= 0 && progress <= 1 ? progress : undefined
   const { done, total } = progress

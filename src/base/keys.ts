@@ -17,7 +17,7 @@ import { describe } from './user-values.js'
 export interface Key {
   /** The number in decimal, as the driver sends and receives a bigint. */
   readonly key: string
-  /** The name that people use. If two different labels have the same key, that is a collision. */
+  /** The name that people use. Two different labels with the same key are a collision. */
   readonly label: string
   /** The label's namespace. Empty for pairs. */
   readonly namespace: string

@@ -2,7 +2,7 @@ import { clip, errorLine, isError, textOf } from './user-values.js'
 
 /** Line that a handler logged with `log`. */
 export interface LogLine {
-  /** Time of the call, by the clock of the handler's instance. */
+  /** Time of the call, according to the clock of the instance that ran the handler. */
   readonly at: string
   /** Number of the attempt that logged the line, starting at 1. 0 for a line that Holdfast itself has added. */
   readonly attempt: number
@@ -18,7 +18,7 @@ export interface LogLine {
 const maxLines = 100
 /** Maximum number of characters in the text of a line. */
 const maxText = 2_000
-/** Maximum size of the data of a line, as JSON. */
+/** Maximum size of a line's data, as JSON. */
 const maxDataBytes = 2_000
 
 /**
@@ -36,7 +36,7 @@ export class LogBuffer {
     if (this.#lines.length >= 2 * maxLines) this.#lines = this.#lines.slice(-maxLines)
   }
 
-  /** Returns the last lines, and forgets all lines. */
+  /** Returns the collected lines and removes them from this object. */
   take(): LogLine[] {
     const lines = this.#lines.slice(-maxLines)
     this.#lines = []

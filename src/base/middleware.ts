@@ -1,4 +1,4 @@
-// Middleware: functions of the program that wrap every enqueue and every call of a handler in an instance.
+// Middleware: the program's functions that wrap every enqueue and every handler call of an instance.
 import { UsageError } from './errors.js'
 import type { JobMeta } from './job-meta.js'
 import { isPlain } from './json.js'
@@ -19,7 +19,7 @@ export interface JobToEnqueue {
 /** New input and meta of a job. A property that is missing or undefined stays unchanged. */
 export type JobChange = Partial<Pick<JobToEnqueue, 'input' | 'meta'>>
 
-/** Call that enqueues one or several jobs. */
+/** Call that enqueues one or more jobs. */
 export interface EnqueueCall {
   /** All jobs of the call, in order: one job for `enqueue`, several for `enqueueMany` and `enqueueWorkflow`. */
   readonly jobs: readonly JobToEnqueue[]
@@ -54,7 +54,7 @@ export interface ScheduleCall {
   readonly signal: AbortSignal
 }
 
-/** Delivery that `once` runs because its key has no answer yet. */
+/** Delivery that `once` runs because its key has no recorded result yet. */
 export interface DeliveryCall {
   readonly type: 'delivery'
   readonly key: string
@@ -62,11 +62,11 @@ export interface DeliveryCall {
   readonly signal: AbortSignal
 }
 
-/** Call of a handler. */
+/** Handler call. */
 export type RunCall = JobCall | ScheduleCall | DeliveryCall
 
 /**
- * Functions that wrap every enqueue and every call of a handler in this instance. Each function must call `next` exactly
+ * Functions that wrap every enqueue and every handler call of this instance. Each function must call `next` exactly
  * once. The first middleware in the list is the outermost one.
  *
  * @example
@@ -88,9 +88,9 @@ export interface Middleware {
     next: (changes?: readonly JobChange[]) => Promise<readonly EnqueuedRef[]>,
   ): Promise<unknown>
   /**
-   * Wraps the call of a handler. `next` calls the handler, and resolves or rejects with the handler's result or error. For a
-   * job, `next({ input })` replaces the input before the schema validates it. A value that this function returns becomes the
-   * result. If the function returns undefined, the handler's result or error counts.
+   * Wraps a handler call. `next` calls the handler, and resolves with the handler's result or rejects with its error.
+   * For a job, `next({ input })` replaces the input before the schema validates it. A value that this function returns
+   * becomes the result. If this function returns undefined, the handler's result or error is used.
    */
   run?(call: RunCall, next: (change?: { input?: unknown }) => Promise<unknown>): Promise<unknown>
 }
@@ -125,7 +125,7 @@ const functionRule = {
   read: (given: unknown) => (typeof given === 'function' ? given : undefined),
 }
 
-/** Rule for the option `middleware`. */
+/** Rule for the `middleware` option. */
 export const middlewareRule = {
   expected: 'a list of middleware',
   hint: 'Example: { middleware: [{ run: (call, next) => next() }] }',
@@ -152,7 +152,7 @@ function readMiddleware(given: unknown, name: string): Middleware {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new UsageError(`Expected ${name} to be an object with the functions enqueue or run, got ${describe(given)}`)
   }
-  // The functions of an instance of a class are not its own properties.
+  // If the middleware is an instance of a class, its functions are on the prototype and not among its own properties.
   const { enqueue, run } = given as Middleware
   readOptions(name, isPlain(given) ? given : { enqueue, run }, { enqueue: functionRule, run: functionRule })
   if (enqueue === undefined && run === undefined) {
@@ -226,8 +226,9 @@ function readChange(name: string, given: unknown): JobChange {
 }
 
 /**
- * Calls a middleware's function, which must call `next` exactly once. Returns the function's value and the result of `next`. Waits
- * for `next` even if the function does not, because the handler must not run on after its attempt has ended.
+ * Calls a middleware's function, which must call `next` exactly once. Returns the function's value and the result of
+ * `next`. Waits for `next` even if the function does not, because the handler must not continue to run after its
+ * attempt has ended.
  */
 async function callOnce<Change, Result>(
   name: string,
@@ -263,6 +264,6 @@ async function callOnce<Change, Result>(
 function misuseOf(name: string, got: string): UsageError {
   return new UsageError(
     `Expected ${name} to call next() exactly once, got ${got}`,
-    'To stop a job, throw an error. To run something twice, call it in the handler.',
+    'To stop a job, throw an error. To run code twice, call that code twice in the handler.',
   )
 }

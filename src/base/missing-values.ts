@@ -56,7 +56,7 @@ export function checkContentHasValue(content: string, what: string): void {
   checkNoMissingValue(
     content,
     what,
-    'Check where the value comes from: all payloads would have the same content, so another payload would not be noticed.',
+    'Check where the value comes from: all payloads would have the same content, so a different payload would not be detected.',
   )
 }
 

@@ -17,8 +17,8 @@ export interface Polling {
 }
 
 /**
- * Polls as long as there is anything to poll for. Each poll starts after a pause, or immediately after a wake-up. Only
- * one poll runs at a time.
+ * Polls while there is anything to poll for. Each poll starts after a pause, or immediately after a wake-up. Only one
+ * poll runs at a time.
  */
 export class Poller {
   /** Set if the last poll failed. */

@@ -5,7 +5,7 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-/** Calls to `ready()` that wait until an instance takes part in something, such as a queue, an election or a share. */
+/** Pending `ready()` calls. They resolve when an instance takes part in a queue, an election or a share. */
 export class Readiness {
   readonly #what: string
   #state: 'pending' | 'ready' | 'closed' = 'pending'

@@ -2,8 +2,9 @@ import { pause } from './abort.js'
 import { backoffMs } from './backoff.js'
 
 /**
- * Retries `work` with backoff until it succeeds. `work` records an event that has already happened. `onError` returns the maximum pause
- * before the next attempt, or undefined to give up. Once the signal has aborted, retries without pauses.
+ * Retries `work` with backoff until it succeeds. Used to record something that has already happened, so `work` must
+ * eventually succeed. `onError` returns the maximum pause before the next attempt, or undefined to give up. Once the
+ * signal has aborted, retries without pauses.
  */
 export async function retryUntilRecorded<T>(
   signal: AbortSignal,

@@ -29,7 +29,7 @@ export interface Spans {
     /** The `traceparent` values of the spans that enqueued the jobs. */
     readonly traces: readonly string[]
   }
-  /** Execution of the function of one step or of `cursor.advance`, and its record. */
+  /** Execution of the function of one step or of `cursor.advance`, including the write that records its result. */
   'job step': { readonly step: string; readonly kind: string; readonly id: number; readonly attempt: number }
 }
 

@@ -14,7 +14,9 @@ export function suggest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Returns the question about the candidate that is closest to a mistyped name, or undefined if no candidate is similar. */
+/**
+ * Returns a question that suggests the candidate closest to a mistyped name, or undefined if no candidate is similar.
+ */
 export function didYouMean(name: string, candidates: Iterable<string>): string | undefined {
   const meant = suggest(name, candidates)
   return meant === undefined ? undefined : `Did you mean "${meant}"?`

@@ -95,8 +95,8 @@ export abstract class TrustDeadline {
   protected abstract lossByDeadline(lateMs: number): HoldfastError
 
   /**
-   * Returns a sentence for the reason of a loss that was noticed `lateMs` after the deadline. The timer notices the
-   * deadline immediately, unless the event loop is blocked. Returns an empty string if the loss was noticed in time.
+   * Returns a sentence that explains why a loss was detected `lateMs` after the deadline. The timer detects the
+   * deadline immediately, unless the event loop is blocked. Returns an empty string if the loss was detected in time.
    */
   protected blockedText(lateMs: number): string {
     if (this.#timer === undefined || lateMs < blockedMs) return ''

@@ -9,7 +9,10 @@ import {
   stillRunning,
 } from './processes.js'
 
-/** Signals that `lock run` forwards. SIGTSTP and SIGCONT are missing: a terminal sends them to the whole group. */
+/**
+ * Signals that `lock run` forwards. SIGTSTP and SIGCONT are not in the list, because a terminal sends them to the whole
+ * group.
+ */
 export const forwardedSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const
 
 /** Returns the exit code that shells use for a process that was ended by a signal. */

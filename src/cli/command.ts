@@ -27,7 +27,10 @@ export class CliCommand extends Command {
     return this.addOption(new EnvOption('--state <state>', `only ${objects} in this state: ${list}`).oneOf(...states))
   }
 
-  /** Adds the `--since` option, which selects recent objects. `objects` names them, such as `deliveries that started`. */
+  /**
+   * Adds the `--since` option, which selects recent objects. `objects` describes the objects, such as `deliveries that
+   * started`.
+   */
   sinceOption(objects: string): this {
     return this.envOption('--since <duration>', `list only ${objects} within this time, such as 10m or 2h`)
   }
@@ -41,7 +44,7 @@ export class CliCommand extends Command {
   }
 }
 
-/** Other words for verbs, because users of kubectl, docker and gh type them. */
+/** Aliases of verbs, for users who are used to kubectl, docker or gh. */
 const aliases: Readonly<Record<string, string>> = { ls: 'list', show: 'get', forget: 'rm' }
 
 /** Program options that the help of a command shows. The program's own help shows all of them. */
@@ -96,7 +99,7 @@ export function runs<Args extends unknown[]>(load: () => Promise<(settings: Sett
   }
 }
 
-/** Creates the action for a command that runs an act on the object that its argument names. */
+/** Creates the action for a command that runs an act on the object in the command's argument. */
 export function runsAct(name: NamedAct) {
   return runs(async () => (await import('./act.js')).actOn(name))
 }

@@ -21,7 +21,7 @@ export function connect(settings: Settings, maxConnections = 5): ConnectedDataba
   if (chosen.length > 1) {
     const names = chosen.map(({ name }) => name)
     throw new UsageError(
-      `This command works on one database, but the settings name ${chosen.length}: ${names.join(', ')}`,
+      `This command works on one database, but the settings contain ${chosen.length}: ${names.join(', ')}`,
       `Add --database ${names[0]}, for example.`,
     )
   }
@@ -38,7 +38,10 @@ interface NamedUrl {
   readonly url: string | undefined
 }
 
-/** Returns the databases that the settings name or choose. Without a URL, the driver reads the PG* variables. */
+/**
+ * Returns the databases in the settings, or those that `--database` selects. Without a URL, the driver reads the PG*
+ * variables.
+ */
 function urlsIn(settings: Settings): readonly NamedUrl[] {
   const { source, words } = settings.urls()
   const wanted = settings.text('database')

@@ -67,9 +67,9 @@ export interface Documents {
     /** Whether the command reset the rate limit. False if the full burst was already available. */
     readonly refilled: boolean
   }
-  /** Deliveries that are running or have a recorded answer. */
+  /** Deliveries that are running or have a recorded result. */
   'delivery-ls': readonly ObservedDelivery[]
-  /** One delivery and its answer. Null if the delivery is unknown. */
+  /** One delivery and its result. Null if the delivery is unknown. */
   'delivery-show': DeliveryShow | null
   /** Result of `delivery forget`. */
   'delivery-forget': {
@@ -198,7 +198,7 @@ export interface Documents {
      */
     readonly state: 'asked' | 'draining' | 'drained' | 'lost'
   }
-  /** Which instances, sessions and jobs wait for each other. */
+  /** Instances, sessions and jobs that wait for each other. */
   graph: GraphDocument
   /** Overview of instances, names, schedules, queues and recent failures. With `--jsonl`, one line for each refresh. */
   top: TopDocument
@@ -251,7 +251,7 @@ export type TopDocument = Overview | OverviewOfSeveral
 
 /** Overviews of several databases. */
 export interface OverviewOfSeveral {
-  /** The databases, in the order of the option `--url`. */
+  /** The databases, in the order of the `--url` options. */
   readonly databases: readonly DatabaseOverview[]
 }
 
@@ -332,14 +332,14 @@ export interface LimitRate {
   readonly refilledInMs: number
 }
 
-/** A delivery and its answer. */
+/** A delivery and its result. */
 export interface DeliveryShow extends Omit<DeliveryDetails, 'value' | 'body'> {
   /**
-   * The delivery's recorded answer or failure. Null if nothing was recorded, or if the recorded value is larger than 64
+   * The delivery's recorded result or failure. Null if nothing was recorded, or if the recorded value is larger than 64
    * KiB.
    */
   readonly value: unknown
-  /** Binary part of the answer in base64, such as a response body. At most 64 KiB are included. */
+  /** Binary part of the result in base64, such as a response body. At most 64 KiB are included. */
   readonly body: string | null
 }
 
@@ -479,7 +479,8 @@ export interface BlockedName {
   /** ID that identifies the name within this document. */
   readonly name: string
   /**
-   * Commands that unblock the waiting participants, the least disruptive first. Empty if the only remedy is to wait or to start a worker.
+   * Commands that unblock the waiting participants, starting with the least disruptive. Empty if the only remedy is to
+   * wait or to start a worker.
    */
   readonly remedies: readonly string[]
 }

@@ -2,7 +2,10 @@
 import { type Command, Option } from 'commander'
 import type { Settings } from './settings.js'
 
-/** An option that can also be set by an environment variable. The command line wins. An empty variable is unset. */
+/**
+ * An option that can also be set by an environment variable. The command line takes precedence. An empty variable
+ * counts as not set.
+ */
 export class EnvOption extends Option {
   readonly variable: string
   /** The option's allowed values, used for completion. `Settings.oneOf` checks the given value. */

@@ -57,17 +57,19 @@ export function printRows<Name extends Command = never>(
   } else write(rows.map((row) => columns.map((column) => plain(column.value(row))).join('\t')))
 }
 
-/** Lines of the screen that a list leaves free: for the head, the messages after the list, and the prompt. */
+/** Number of screen lines that a list leaves free for the header, the messages after the list, and the prompt. */
 const spareLines = 5
 
-/** Returns how many of a list's rows fit on the screen, so that the first and most important ones stay visible. */
+/**
+ * Returns the number of a list's rows that fit on the screen, so that the first and most important rows stay visible.
+ */
 function rowsOnScreen(rows: number): number {
   const fit = Math.max(1, (process.stdout.rows || Number.POSITIVE_INFINITY) - spareLines)
   return rows <= fit ? rows : fit
 }
 
 /**
- * Reverses blocks of lines, of which the worst is first, if they do not fit on the screen. The worst then stays in view,
+ * Reverses blocks of lines if they do not fit on the screen. The first block, which is the worst, then stays visible
  * directly above the prompt.
  */
 export function worstInView<Block extends readonly string[]>(blocks: readonly Block[]): readonly Block[] {

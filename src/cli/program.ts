@@ -26,7 +26,10 @@ import { addWork } from './work/command.js'
 // The help lists the commands in this order.
 const groups: readonly (readonly [heading: string, adds: readonly ((program: CliCommand) => void)[]])[] = [
   ['Look:', [addTop, addGraph, addDoctor, addDashboard, addChanges, addAudit]],
-  ['Look at objects, and act:', [addLock, addLease, addLimit, addDelivery, addJob, addQueue, addSchedule, addInstance]],
+  [
+    'Inspect and change objects:',
+    [addLock, addLease, addLimit, addDelivery, addJob, addQueue, addSchedule, addInstance],
+  ],
   ['Run:', [addWork, addMigrate, addMcp]],
   ['Develop:', [addDemo, addDev, addBench, addCompletion, addHelp]],
 ]
@@ -50,7 +53,7 @@ export function makeProgram(): CliCommand {
       'URL of the database (default: taken from the PG* variables), or NAME=URL for each of several databases',
       'DATABASE_URL',
     )
-    .envOption('--database <name>', 'name of the database to use, if --url names several')
+    .envOption('--database <name>', 'name of the database to use, if --url was given for several databases')
     .envOption('--direct-url <url>', 'URL of the same database that bypasses a pooler, for locks')
     .envOption('--namespace <name>', 'namespace to use (default: "default")')
     .envOption('--schema <name>', 'schema that contains the Holdfast tables (default: "holdfast")')

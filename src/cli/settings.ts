@@ -1,7 +1,7 @@
 import type { Command, Option } from 'commander'
 import { checkName, formatDuration, parseDuration, suggest, UsageError } from '../base/index.js'
 
-/** An option that has an environment variable. See `EnvOption` in options.ts. */
+/** An option that can also be set by an environment variable. See `EnvOption` in options.ts. */
 interface DeclaredOption extends Option {
   readonly variable: string
 }
@@ -12,7 +12,7 @@ interface OptionValue {
   readonly source: string
 }
 
-/** Maximum value of the option `--since`. */
+/** Maximum value of the `--since` option. */
 export const maxSinceMs = 48 * 3_600_000
 
 /**

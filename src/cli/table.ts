@@ -6,7 +6,7 @@ const wide =
   /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/u
 const segments = new Intl.Segmenter()
 
-/** Returns the number of terminal columns that a text takes. */
+/** Returns the number of terminal columns that a text occupies. */
 export function displayWidth(text: string): number {
   if (/^[\x20-\x7e]*$/.test(text)) return text.length
   let width = 0

@@ -33,7 +33,8 @@ export class Calendar {
   readonly #timesPerDay: number
   readonly #masks = new Map<number, number>()
   /**
-   * Whether the expression names fixed times of day, such as 02:30. False if the seconds, minutes or hours contain an asterisk or a step.
+   * Whether the expression specifies fixed times of day, such as 02:30. False if the seconds, minutes or hours contain
+   * an asterisk or a step.
    */
   readonly hasFixedTimes: boolean
 

@@ -44,7 +44,7 @@ export class ActRequests {
   async handle(act: string, body: unknown, visitor: AuthenticatedVisitor): Promise<PreviewResponse | ActResponse> {
     const name = readActName(act)
     if (this.#readOnly) {
-      const hint = 'The dashboard was created with the option readOnly.'
+      const hint = 'The dashboard was created with the readOnly option.'
       throw new Refusal(403, 'READ_ONLY', 'This dashboard is read-only', hint)
     }
     if (!visitor.rights.includes(name)) {

@@ -29,7 +29,7 @@ export async function authenticate(
   try {
     visitor = readVisitor(await auth(request, from.incoming, database ?? undefined))
   } catch (error) {
-    // Shows only Holdfast's own errors, such as those of readVisitor. Other errors that auth throws may contain
+    // Shows only Holdfast's own errors, such as errors from readVisitor. Other errors that auth throws may contain
     // secrets, and the client is not authenticated.
     const [message, hint] = isInstance(error, HoldfastError) ? [error.message, error.hint] : ['auth threw an error']
     throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Check the auth function that you passed to dashboard().')

@@ -70,7 +70,10 @@ export class Handler {
     await Promise.all([...this.#databases.values()].map((database) => database.close()))
   }
 
-  /** Authenticates the visitor for the database. An unauthenticated visitor does not learn whether the name exists. */
+  /**
+   * Authenticates the visitor for the database. An unauthenticated visitor cannot find out whether a database with this
+   * name exists.
+   */
   async #admit(request: Request, from: RequestSource, name: string | null): Promise<Admission> {
     const visitor = await authenticate(request, from, this.#settings.auth, name)
     // Checks again, because close() may have run while auth was pending.

@@ -19,7 +19,8 @@ export interface Visitor {
 /**
  * Authenticates a request. Returns the visitor, or null to refuse the request. `incoming` is the original Node.js
  * request, if there is one, with the properties that middleware has added, such as a session. `database` is the
- * database's name if the dashboard has several `databases`: a visitor can have other rights, or none, in each.
+ * database's name if the dashboard has several `databases`. A visitor can have different rights, or no access, in each
+ * database.
  */
 export type Auth = (
   request: Request,
@@ -39,8 +40,8 @@ export interface DashboardDatabase {
 
 export interface DashboardOptions extends DashboardDatabase {
   /**
-   * Several databases by name, instead of `url` or `pool`. Example: `{ eu: { url: euUrl }, us: { url: usUrl } }`. A name
-   * has up to 40 letters, digits, `-`, `_` and `.`. There can be at most 24 databases.
+   * Several databases, each with a name, instead of `url` or `pool`. Example: `{ eu: { url: euUrl }, us: { url: usUrl }
+   * }`. A name has up to 40 letters, digits, `-`, `_` and `.`. There can be at most 24 databases.
    */
   readonly databases?: Readonly<Record<string, DashboardDatabase>> | undefined
   /**
@@ -50,7 +51,7 @@ export interface DashboardOptions extends DashboardDatabase {
   readonly auth?: Auth | undefined
   /** Whether the dashboard refuses every act, for all visitors. Default false. */
   readonly readOnly?: boolean | undefined
-  /** Removes confidential data from inputs, results, answers, errors and log lines. */
+  /** Removes confidential data from inputs, results, errors and log lines. */
   readonly redact?: Redact | undefined
   /**
    * URL of a trace in your tracing system, such as `https://traces.example.com/trace/{traceId}`. The page of a job then links to the trace in
@@ -59,7 +60,7 @@ export interface DashboardOptions extends DashboardDatabase {
   readonly traceUrl?: string | undefined
 }
 
-/** A page watches one view of each database, and a stream has a maximum number of views. */
+/** Limited, because a page watches one view of each database, and a stream has a maximum number of views. */
 const maxDatabases = 24
 
 const databaseRules = {
@@ -71,7 +72,7 @@ const databaseRules = {
 const rules = {
   ...databaseRules,
   databases: {
-    expected: `an object with 1 to ${maxDatabases} databases by name`,
+    expected: `an object that maps 1 to ${maxDatabases} names to databases`,
     read: (given: unknown) => {
       if (typeof given !== 'object' || given === null || Array.isArray(given)) return undefined
       const names = Object.keys(given)

@@ -12,7 +12,7 @@ import type { Me, StatementList } from './wire.js'
 
 /**
  * A database that the dashboard shows, with its own connections, polls, acts and audit log. Databases share nothing, so
- * a database that does not respond delays no other database.
+ * an unresponsive database does not delay the other databases.
  */
 export class ServedDatabase {
   readonly name: string | null
@@ -37,7 +37,7 @@ export class ServedDatabase {
     return statementListOf(await recordQueries(() => requested.view.read(this.#context.viewContext, requested.params)))
   }
 
-  /** Returns what the page shows about the visitor and the database. */
+  /** Returns the information about the visitor and the database that the page shows. */
   async describe(
     visitor: AuthenticatedVisitor,
   ): Promise<Omit<Me, 'readOnly' | 'version' | 'databases' | 'databaseName'>> {

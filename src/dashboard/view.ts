@@ -7,7 +7,7 @@ import type { Redact } from './redact.js'
 /** Maximum number of rows in a list. */
 export const maxRows = 200
 
-/** Type of the parameter with which a list continues after its first rows. */
+/** Type of the parameter that contains the number of rows to skip in a list. */
 export const offset = { number: [0, 1_000_000] } as const
 
 /** Dependencies of the views. */
@@ -18,7 +18,7 @@ export interface ViewContext {
   /** Runs `work` with a fleet member that holds no locks, opens on first use and closes after an idle period. */
   asMember<T>(namespace: string, work: (holdfast: Holdfast) => Promise<T>): Promise<T>
   readonly audit: Audit
-  /** Redacts every payload: inputs, results, answers, errors and log lines. */
+  /** Redacts every payload: inputs, results, errors and log lines. */
   readonly redact: Redact
   /** Template of the URL of a trace. Undefined if traces have no links. */
   readonly traceUrl: string | undefined

@@ -41,7 +41,7 @@ type Holding = ContendedName['holders'][number]
 
 export interface DrawnHolding
   extends Pick<Holding, 'participant' | 'how' | 'mode' | 'job' | 'weight' | 'forMs' | 'freeInMs'> {
-  /** Acts that can free the name, the least disruptive first. */
+  /** Acts that can free the name, starting with the least disruptive. */
   readonly remedies: readonly Remedy[]
 }
 

@@ -60,7 +60,7 @@ export interface Me {
  */
 export interface ViewSnapshot<Name extends ViewName = ViewName> {
   readonly view: string
-  /** The snapshot's time, by the database clock. Ages and remaining times are relative to this time. */
+  /** The snapshot's time, according to the database clock. Ages and remaining times are relative to this time. */
   readonly at: string
   readonly data: ViewData<Name>
 }

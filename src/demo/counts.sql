@@ -1,10 +1,12 @@
--- Counts what a company has done, and what it has done twice or not at all. The same statement reads both companies' tables.
+-- Counts a company's completed work, and the work that was done twice or not at all. The same statement reads both
+-- companies' tables.
 
 -- name: counts
 select
   (select count(distinct event) from booking) as payments,
   (select count(*) - count(distinct event) from booking) as "paymentsTwice",
-  -- The payment provider receives one answer for each delivery. Every answer after an event's first one was a duplicate's.
+  -- The payment provider receives one response for each delivery. All responses after the first response for an event
+  -- belong to duplicate deliveries.
   (select count(*) - count(distinct event) from acknowledged) as "duplicatesAnswered",
   (select count(distinct order_id) from invoice) as invoices,
   (

@@ -1,13 +1,13 @@
 import type pg from 'pg'
 import { loadStatements } from '../postgres/index.js'
 
-/** Work of a company: the done work, and the work that was done twice or not at all. */
+/** A company's completed work, and the work that was done twice or not at all. */
 export interface Counts {
   /** Number of payment events that were booked. */
   readonly payments: number
   /** Number of bookings in addition to the first booking of each event. */
   readonly paymentsTwice: number
-  /** Number of repeated webhook deliveries that received the answer of the first one. */
+  /** Number of repeated webhook deliveries that received the response to the first delivery. */
   readonly duplicatesAnswered: number
   /** Number of orders with an invoice. */
   readonly invoices: number
@@ -25,7 +25,7 @@ export interface Counts {
   readonly updatesLost: number
 }
 
-/** Counts in a company's tables. The pool's search path selects the company. */
+/** Returns the counts for one company. The pool's search path selects the company's tables. */
 export async function countWork(pool: pg.Pool, schema: string): Promise<Counts> {
   const { counts } = loadStatements<'counts'>(new URL('./counts.sql', import.meta.url), schema)
   const { rows } = await pool.query<Record<keyof Counts, string>>(counts.text)

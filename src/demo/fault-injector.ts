@@ -47,13 +47,13 @@ export class FaultInjector {
   }
 
   /**
-   * Kills the instance that has most work, after a call of `before`. Returns undefined if too few instances are open, or
-   * if the demo is not running.
+   * Calls `before`, and then kills the instance that has the most work. Returns undefined if too few instances are
+   * open, or if the demo is not running.
    */
   killOne(before: (victim: Member) => void): Member | undefined {
     const stop = this.#stop
     if (!stop || stop.aborted || !this.#canLoseOne) return undefined
-    // Does not use the random generator, because a seed must lead to the same faults.
+    // Consumes no random numbers, because the same seed must always produce the same faults.
     const victim = this.#options.fleet.open.reduce((a, b) => (b.works.size > a.works.size ? b : a))
     before(victim)
     this.#track(this.#killAndReplace(victim, stop))

@@ -71,9 +71,9 @@ export class Member {
   }
 
   /**
-   * Freezes the process, like a paused virtual machine. A helper process outside this process group thaws the frozen
+   * Freezes the process, like a paused virtual machine. A helper process outside this process group resumes the frozen
    * process when the helper's stdin closes. The helper's stdin closes on `thaw`, and also if the demo is killed. The
-   * helper is necessary because a frozen process cannot notice that the demo has ended.
+   * helper is necessary because a frozen process cannot detect that the demo has ended.
    */
   freeze(): void {
     this.state = 'frozen'
@@ -142,7 +142,10 @@ export class Fleet {
     return [...this.#members].filter(({ state }) => state === 'open')
   }
 
-  /** Instances that receive requests, including frozen ones: a load balancer does not notice a freeze immediately. */
+  /**
+   * Instances that receive requests, including frozen instances, because a load balancer does not detect a freeze
+   * immediately.
+   */
   get reachable(): Member[] {
     return [...this.#members].filter(({ state }) => state === 'open' || state === 'frozen')
   }

@@ -1,6 +1,6 @@
 import type { Member } from './fleet.js'
 
-/** Time within which a thawed instance normally notices that it has lost its work. */
+/** Time within which an instance that resumes after a freeze normally detects that it has lost its work. */
 const maxNoticeMs = 2_000
 
 interface Freeze {
@@ -12,15 +12,16 @@ interface Freeze {
 }
 
 /**
- * Counts the late results of frozen instances: work that another instance has taken over, and that the thawed instance
- * then ends as well. Holdfast rejects such results. The proof checks that none of them is in the company's data.
+ * Counts the late results of frozen instances: work that another instance has taken over, and that the original
+ * instance also ends after the freeze. Holdfast rejects such results. The proof checks that none of them is in the
+ * company's data.
  */
 export class LateWork {
   readonly #freezes = new Map<Member, Freeze>()
   readonly #onNoticed: (member: Member, ms: number, late: number) => void
   #count = 0
 
-  /** Calls `onNoticed` when a thawed instance has ended all of its late work. */
+  /** Calls `onNoticed` when an instance has ended all of its late work after a freeze. */
   constructor(onNoticed: (member: Member, ms: number, late: number) => void) {
     this.#onNoticed = onNoticed
   }

@@ -1,16 +1,17 @@
-// The words of the demo's output. A reader knows nothing about Holdfast and reads for half a minute.
+// Texts of the demo's output. They are for readers who know nothing about Holdfast and spend half a minute on the
+// output.
 import type { Counts } from './counts.js'
 import type { Verdict } from './proof.js'
 import type { Loss } from './takeovers.js'
 
-/** Explains the company and what is at stake. */
+/** Explains the company, and the damage that failures could cause. */
 export function introduction(instances: number, isWithout: boolean): string {
   const sentences = [
-    `Holdfast is a library with which Node.js processes share work through their PostgreSQL. Here, ${instances} processes run a small company: they book payments, send invoices and emails, write a report each "night" (10 s) and number new buildings.`,
+    `Holdfast is a library that lets Node.js processes share work through their PostgreSQL database. Here, ${instances} processes run a small company: they book payments, send invoices and emails, write a report each "night" (10 s) and number new buildings.`,
     'Every few seconds, one process is killed or frozen in the middle of its work, and a new one replaces a killed one. Even so, no payment may be booked twice and no job may be lost.',
     ...(isWithout
       ? [
-          'Next to it, the same company runs without Holdfast: timers in each process, jobs in memory, and a check before each insert. Each fault hits both.',
+          'In parallel, the same company runs without Holdfast: timers in each process, jobs in memory, and a check before each insert. Each fault hits both.',
         ]
       : []),
   ]
@@ -47,7 +48,9 @@ export function describeWorks(works: readonly string[]): string {
   return `busy with ${formatList(parts)}`
 }
 
-/** Describes how a loss ended, on one line: what the process did, who continued it, and after how long. */
+/**
+ * Describes the end of a loss on one line: the lost work, the processes that continued it, and the time that this took.
+ */
 export function describeLoss({ works, takeovers, left }: Loss): string {
   const did = describeWorks(works)
   if (works.length === 0) return did
@@ -90,7 +93,7 @@ export function describeHarm(counts: Counts): string {
   return parts.length === 0 ? 'no harm yet' : parts.join(', ')
 }
 
-/** Shows the reader the way from the demo to a first program. */
+/** Shows how to get from the demo to a first program. */
 export const nextSteps = `Next: npm install holdfast pg
 
   import { Holdfast } from 'holdfast'

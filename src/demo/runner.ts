@@ -54,7 +54,7 @@ export interface DemoOutcome {
   readonly died: number
   /** Largest number of violations that one proof counted. */
   readonly violations: number
-  /** Number of times that a frozen instance woke up and ended work that another instance had taken over. */
+  /** Number of times that an instance resumed after a freeze and ended work that another instance had taken over. */
   readonly lateResults: number
   /** Work of the company. */
   readonly counts: Counts
@@ -260,7 +260,7 @@ export class DemoRunner {
   }
 
   #onThawed(victim: Member, ms: number): void {
-    // Completes the loss, so that the work that others have taken over is known.
+    // Completes the loss. After this call, the work that other instances have taken over is known.
     this.#takeovers.instanceThawed(victim)
     this.#lateWork.thawed(victim, ms)
   }
@@ -281,7 +281,7 @@ export class DemoRunner {
 
   #reportTakeovers(loss: Loss): void {
     const { victim, how, works: held, takeovers } = loss
-    // The instance continues its work when it wakes, so the report of its wake-up contains the whole event.
+    // The instance continues its work when it resumes, so the report of its resumption covers the whole event.
     if (how === 'frozen' && takeovers.length === 0) {
       this.#kept.set(victim, held)
       return

@@ -30,7 +30,7 @@ export class Takeovers {
 
   /**
    * Calls `onComplete` when all of a lost instance's work has been taken over, or when no takeover is expected any
-   * longer. If the instance was idle, calls it immediately.
+   * longer. If the instance was idle, calls `onComplete` immediately.
    */
   constructor(onComplete: (loss: Loss) => void) {
     this.#onComplete = onComplete
@@ -63,7 +63,10 @@ export class Takeovers {
     }
   }
 
-  /** Handles a thaw: the instance is running again and keeps the work that no other instance has taken over. */
+  /**
+   * Handles the end of a freeze: the instance is running again and keeps the work that no other instance has taken
+   * over.
+   */
   instanceThawed(victim: Member): void {
     for (const loss of this.#losses) {
       if (loss.victim !== victim) continue

@@ -43,7 +43,7 @@ export interface ExamineOptions {
   /** Connection that bypasses a pooler. Default: `database`'s connection. */
   readonly direct?: Connection | undefined
   readonly schema?: string | undefined
-  /** Time after which a silent instance counts as dead. */
+  /** Time without contact after which an instance counts as dead. */
   readonly expiryMs?: number | undefined
   /**
    * Duration after which an open transaction, a paused queue, an idle session or a ready job without a worker is reported. The default is

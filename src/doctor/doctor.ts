@@ -40,7 +40,7 @@ export interface Diagnosis {
   readonly alive: number
   /** Number of instances whose heartbeat stopped without a clean shutdown. */
   readonly lost: number
-  /** Findings, the most severe first. */
+  /** Findings, starting with the most severe. */
   readonly findings: readonly Finding[]
 }
 
@@ -153,7 +153,7 @@ export async function fix(
 }
 
 async function applyFix({ database, schema }: DoctorContext, { id, fix }: Finding): Promise<void> {
-  // The only command in a fixable finding is `holdfast migrate`.
+  // A fixable finding contains no command other than `holdfast migrate`.
   if (fix.commands.length > 0) await migrate(database, schema)
   for (const statement of fix.sql) {
     await database.query(statement).catch((error) => {

@@ -10,7 +10,10 @@ interface CatalogObject {
   is_valid: boolean
 }
 
-/** Compares the catalog with the objects that the migrations and functions create. Of a view, only its existence is checked. */
+/**
+ * Compares the catalog with the objects that the migrations and functions create. For views, checks only whether they
+ * exist.
+ */
 export const drift: Check = {
   name: 'tables, indexes and functions',
   needsSchema: true,

@@ -1,9 +1,9 @@
 import { allMigrations, inSchema, roomFunctions } from '../postgres/index.js'
 
 /**
- * Objects that the migrations and functions create, parsed from their SQL. The doctor therefore does not need the right
- * to create a scratch schema for comparison, and it knows the statement that creates each object. The parser relies on
- * the migrations' style. A test compares its result with a migrated database's catalog.
+ * Objects that the migrations and functions create, parsed from their SQL. Therefore, the doctor does not need the
+ * right to create a scratch schema for comparison, and it can show the statement that creates each object. The parser
+ * relies on the migrations' style. A test compares its result with a migrated database's catalog.
  */
 export interface ExpectedSchema {
   readonly tables: Map<string, ExpectedTable>

@@ -16,7 +16,10 @@ export type FindingId = (typeof findingIds)[number]
  */
 export type Fact = string | number | boolean | null
 
-/** How to fix a finding. If there are no SQL statements and no commands, the text contains the complete advice. */
+/**
+ * Instructions for fixing a finding. If there are no SQL statements and no commands, the text contains the complete
+ * advice.
+ */
 export interface Fix {
   /** Description of the fix as a sentence. */
   readonly text: string
@@ -41,11 +44,11 @@ export interface Finding {
   readonly subject: string | null
   /** Description of the finding as a sentence. */
   readonly text: string
-  /** Why it matters. */
+  /** Reason why the finding matters. */
   readonly why: string
   /** Numbers and names that the finding reports, in machine-readable form. */
   readonly facts: Readonly<Record<string, Fact>>
-  /** How to fix the finding. */
+  /** Instructions for fixing the finding. */
   readonly fix: Fix
 }
 

@@ -27,7 +27,7 @@ function lostInstances(instances: readonly FleetInstance[]): Finding | undefined
     // A process that is killed now and then is normal. The loss of half of the fleet is not.
     severity: lost.length * 2 >= instances.length ? 'risky' : 'note',
     text: `${lost.length} of ${formatCount(instances.length, 'instance')} ${lost.length === 1 ? 'is' : 'are'} lost: ${names}`,
-    why: 'The heartbeat of a lost instance stopped without a clean shutdown: its process was killed, or it lost the database. Other instances take over its work.',
+    why: 'The heartbeat of a lost instance stopped without a clean shutdown: its process was killed, or its database connection was lost. Other instances take over its work.',
     facts: { lost: lost.length, instances: instances.length },
     fix: {
       text: 'Find out why the processes ended, for example in their logs. Close Holdfast when a process stops. This command lists all instances:',

@@ -34,9 +34,9 @@ export async function searchPath(context: DoctorContext): Promise<Finding[]> {
       why: "A function or operator that is created in this schema can replace the intended one and run with the caller's rights.",
       facts: { schema, makers: isPublic ? 'everybody' : formatCount(creators.length, 'role') },
       fix: is_before_catalog
-        ? { text: 'Remove pg_catalog from the setting search_path. PostgreSQL then searches pg_catalog first.' }
+        ? { text: 'Remove pg_catalog from the search_path setting. PostgreSQL then searches pg_catalog first.' }
         : {
-            text: 'Revoke the right, or remove the schema from the setting search_path:',
+            text: 'Revoke the right, or remove the schema from the search_path setting:',
             sql: [`revoke create on schema ${quoteIdentifier(schema)} from ${grantees}`],
           },
     })

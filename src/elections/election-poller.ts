@@ -10,7 +10,7 @@ export interface Leader {
   readonly instanceName: string
   /** Number of the leader's term. */
   readonly term: number
-  /** Time when the term started, by the database clock. */
+  /** Time when the term started, according to the database clock. */
   readonly since: Date
 }
 

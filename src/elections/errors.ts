@@ -11,8 +11,8 @@ const reasonTexts: Record<StepDownReason, string> = {
 }
 
 /**
- * Reason with which a leader's signal is aborted when the leader must step down. The instance remains the leader until
- * its function has finished.
+ * Abort reason of a leader's signal when the leader must step down. The instance remains the leader until its function
+ * has finished.
  */
 export class SteppedDownError extends HoldfastError {
   readonly election: string

@@ -58,7 +58,7 @@ export class Watchdog {
     await this.#exited
   }
 
-  /** Sets whether the shell keeps our process alive. */
+  /** Sets whether the event loop waits for the shell. If so, this process does not exit before the shell does. */
   #keepProcessAlive(hold: boolean): void {
     const method = hold ? 'ref' : 'unref'
     this.#shell[method]()

@@ -22,11 +22,11 @@ const path = {
 }
 const rules = {
   drainWithin: closeOptionRules.within,
-  dashboard: objectWith<MountedDashboardOptions>('an object with the path as its prefix', 'prefix'),
+  dashboard: objectWith<MountedDashboardOptions>('an object whose prefix is the path of the dashboard', 'prefix'),
   health: path,
 }
 
-/** Separates the options of the plugin from the options of the instance, which `Holdfast.open` checks. */
+/** Separates the plugin's options from the instance's options, which `Holdfast.open` checks. */
 export function readSettings(options: HoldfastPluginOptions) {
   const { drainWithin, dashboard, health, ...instance } = options
   const read = readOptions('holdfastPlugin', { drainWithin, dashboard, health }, rules)
@@ -44,7 +44,7 @@ function readDashboard({ prefix, ...given }: MountedDashboardOptions, { url, poo
   if ((given.url ?? given.pool ?? given.databases) !== undefined) return { prefix, options: { schema, ...given } }
   if (url === undefined && pool === undefined) {
     throw new UsageError(
-      'Expected the dashboard to have a url or a pool, because the dashboard cannot use the option `sql`',
+      'Expected the dashboard to have a url or a pool, because the dashboard cannot use the `sql` option',
       'For example: dashboard: { prefix: "/admin/holdfast", url: process.env.DATABASE_URL }',
     )
   }

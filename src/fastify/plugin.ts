@@ -35,7 +35,8 @@ export async function holdfastPlugin(fastify: FastifyInstance, options: Holdfast
   const settings = readSettings(options)
   const board = settings.dashboard && dashboard(settings.dashboard.options)
   const opening = Holdfast.open(settings.instance)
-  // This hook exists before the instance is open, because Fastify gives up on a plugin that takes longer than `pluginTimeout`.
+  // Adds this hook before the instance is open, because Fastify gives up on a plugin that takes longer than
+  // `pluginTimeout`.
   fastify.addHook('onClose', async () => {
     const opened = await opening.catch(() => undefined)
     await opened?.close()
@@ -52,7 +53,7 @@ export async function holdfastPlugin(fastify: FastifyInstance, options: Holdfast
   }
   fastify.addHook('preClose', async () => {
     await holdfast.drain({ within: settings.drainWithin })
-    // Open pages would keep the server open.
+    // Connections of open dashboard pages would keep the server from closing.
     await board?.close()
   })
 }

@@ -22,7 +22,7 @@ export interface IdempotentOptions<Given = AnyRequest> {
    */
   scope: (given: Given) => string | Promise<string>
   /**
-   * Whether a request without the header is refused with status 400. Default true. If false, such a request is handled
+   * Whether a request without the header is rejected with status 400. Default true. If false, such a request is handled
    * without protection.
    */
   required?: boolean | undefined
@@ -32,7 +32,7 @@ export interface IdempotentOptions<Given = AnyRequest> {
   methods?: readonly string[] | undefined
   /** Maximum time for which a duplicate waits for the response to the first request. Default 0. */
   wait?: Duration | undefined
-  /** How long a response is kept. State this time in your API's documentation. Default `7d`. */
+  /** Time for which a response is kept. State this time in your API's documentation. Default `7d`. */
   retain?: Duration | undefined
   /** URL of your documentation about the header, used as the `type` of problem responses. */
   docs?: string | undefined

@@ -8,7 +8,7 @@ import { ResponseCapture, sendRecorded } from './response-capture.js'
 interface NodeHooks {
   /** Starts the handler, which has finished when it ends the response. */
   proceed(): void
-  /** Called before a response is sent without running the handler. */
+  /** Called when a response is sent without running the handler, before the response is sent. */
   takeOver(): void
   /**
    * Reports an error if no response has been sent. If `isHandled` is true, the handler has already run, but its
@@ -80,7 +80,7 @@ function isStream(parsed: unknown): boolean {
 function unknownBody(got: string, reason: string): UsageError {
   return new UsageError(
     `Expected the request's body in request.rawBody or request.body, got ${got}: ${reason}`,
-    "Holdfast compares the body with the first request's body. Set request.rawBody to the body's bytes, or pass the option `fingerprint` to webhooks.",
+    "Holdfast compares the body with the first request's body. Set request.rawBody to the body's bytes, or pass the `fingerprint` option to webhooks.",
   )
 }
 

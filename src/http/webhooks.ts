@@ -26,7 +26,7 @@ export interface WebhookOptions<Given = AnyRequest> {
   /** Maximum time for which a duplicate waits for the response to the first delivery. Default 0. */
   wait?: Duration | undefined
   /**
-   * How long a response is kept. Must be longer than the period during which the sender retries. Default `7d`.
+   * Time for which a response is kept. Must be longer than the period during which the sender retries. Default `7d`.
    */
   retain?: Duration | undefined
   /** Status for a duplicate while the first delivery is in flight. Default 202. */

@@ -98,7 +98,7 @@ export class Attempts {
     for (const run of this.#running.values()) run.lose(reason)
   }
 
-  /** Starts no more attempts. Gives the jobs that have not been started back to their queue. */
+  /** Starts no more attempts. Returns jobs that have not been started to their queue. */
   drain(): void {
     this.#isDraining = true
     this.#giveBackQueued()
@@ -109,7 +109,7 @@ export class Attempts {
     for (const run of this.#running.values()) run.stop(reason)
   }
 
-  /** Gives all running jobs back to their queue, because their handlers have not stopped by the time the worker closes. */
+  /** Returns all running jobs to their queue, because their handlers did not stop before the worker closed. */
   abandonAll(): void {
     for (const run of [...this.#running.values()]) this.#abandon(run)
   }
@@ -153,7 +153,7 @@ export class Attempts {
         inHand = []
       }
     } catch (error) {
-      // A worker that cannot start jobs must give back the current jobs and the queued jobs.
+      // A worker that cannot start jobs must return the current jobs and the queued jobs to their queues.
       for (const job of inHand) this.#endings.giveBack(job)
       this.#giveBackQueued()
       this.#reportFailure(error)
@@ -229,7 +229,7 @@ export class Attempts {
   }
 
   /**
-   * Fails the attempts with an error from the code that runs handlers. If this also fails, gives the jobs back to their
+   * Fails the attempts with an error from the code that runs handlers. If this also fails, returns the jobs to their
    * queue.
    */
   #broken(runs: readonly Run[], error: unknown): void {

@@ -56,7 +56,7 @@ interface Batchable {
   readonly definition: { readonly kind: string; readonly batch?: Batch | undefined }
 }
 
-/** Collects jobs until their batch is full or the batch's wait time has passed. */
+/** Collects jobs until a batch is full or its wait time has passed. */
 export class BatchBuffer<Job extends Batchable> {
   readonly #onReady: () => void
   readonly #kinds = new Map<string, { readonly jobs: Job[]; isOver: boolean; timer: NodeJS.Timeout | undefined }>()

@@ -16,7 +16,7 @@ export interface Budget {
   of(key: string | number): Budget
 }
 
-/** Budget that a job needs. `weight` is the part of the budget that the job uses. The default is 1. */
+/** Budget that a job needs. `weight` is the job's share of the budget. The default is 1. */
 export type BudgetUse = Budget | { readonly budget: Budget; readonly weight: number }
 
 /** Group to which a job belongs, such as a customer. A group with a larger weight gets more turns. The default is 1. */
@@ -38,8 +38,8 @@ const isBudget = (given: unknown): given is Budget => {
 }
 
 /**
- * Defines a budget: a limit that jobs share, across queues, kinds and processes. A job that needs a budget waits in the database until the
- * budget has room, and occupies no slot of a worker meanwhile.
+ * Defines a budget: a limit that jobs share, across queues, kinds and processes. A job that needs a budget waits in the
+ * database until the budget has room. During the wait, the job occupies no worker slot.
  *
  * @example
  * const openai = defineBudget('openai', { max: 20 })
@@ -103,7 +103,10 @@ export const groupRule: OptionRule<{ readonly name: string; readonly weight: num
 
 const groupName = { expected: 'a name', read: (given: unknown) => checkName(given, 'group') }
 
-/** Returns the budgets of a job: those of its definition, and those of the call, which replace budgets with the same name. */
+/**
+ * Returns a job's budgets: the definition's budgets and the call's budgets. A budget in the call replaces a budget with
+ * the same name in the definition.
+ */
 export function mergeBudgets(all: readonly PlannedBudget[]): PlannedBudget[] {
   return [...new Map(all.map((one) => [one.name, one])).values()]
 }

@@ -34,13 +34,16 @@ export interface ClaimResult {
   readonly state: 'claimed' | 'gone' | 'in-grace'
   readonly fence: number
   readonly isEmpty: boolean
-  /** Parses the jobs, which takes long for large inputs. If this fails, `returnUnanswered` gives the jobs back. */
+  /**
+   * Parses the jobs. Parsing large inputs takes long. If parsing fails, `returnUnanswered` returns the jobs to their
+   * queues.
+   */
   readonly parse: () => readonly ClaimedRow[]
-  /** Whether the claim has left no job that it could have taken. */
+  /** Whether no job that could be claimed was left after this claim. */
   readonly isDrained: boolean
 }
 
-/** Set of jobs that were claimed by one statement. */
+/** Jobs that were claimed by one statement. */
 export interface Claim {
   readonly epoch: Epoch
   readonly fence: number
@@ -131,7 +134,7 @@ export class Claims {
     }
   }
 
-  /** Gives jobs back to their queues if the response to their claim was lost. */
+  /** Returns jobs to their queues if the response to their claim was lost. */
   async returnUnanswered(epoch: Epoch): Promise<void> {
     const forgetBefore = performance.now() - 60_000
     const failed = [...this.#unanswered].filter(([, at]) => at !== Number.POSITIVE_INFINITY)

@@ -38,14 +38,15 @@ export interface JobOptions<Input, Handled = Input> {
   /** Time limit for an attempt. By default, there is no limit. */
   timeout?: Duration | undefined
   /**
-   * Time for which ended jobs are kept, if it is longer than the setting `jobs.retain`. A worker must have registered the definition.
+   * Time for which ended jobs are kept, if this time is longer than the `jobs.retain` setting. Takes effect once a
+   * worker has registered the definition.
    */
   keep?: Duration | undefined
   /** Number of worker crashes after which a job is buried. The default is 3. */
   maxCrashes?: number | undefined
   /** Limits for each lane. By default, a lane runs one job at a time. */
   lanes?: LaneOptions | undefined
-  /** Budgets that all these jobs need. A job starts when all of its budgets have room. */
+  /** Budgets that all jobs with this definition need. A job starts when all of its budgets have room. */
   budgets?: readonly BudgetUse[] | undefined
 }
 
@@ -206,7 +207,10 @@ export function implement(definition: JobDefinition, ...given: readonly unknown[
 function withThreads(definition: JobDefinition, options: unknown, batch: unknown, run: unknown): ImplementedJob {
   if (batch !== undefined || run !== undefined) {
     const other = batch === undefined ? 'run' : 'batch'
-    throw new UsageError(`Expected threads without ${other}`, 'The module of threads exports the handler of one job.')
+    throw new UsageError(
+      `Expected threads without ${other}`,
+      'The module in `threads` exports the handler of a single job.',
+    )
   }
   return Object.freeze({ ...definition, batch: undefined, threads: readThreads(options), run: runInThread })
 }
@@ -235,7 +239,7 @@ export function checkImplemented(given: unknown): asserts given is ImplementedJo
   if (typeof (given as Partial<ImplementedJob>).run === 'function') return
   throw new UsageError(
     `Expected jobs with a handler, got the definition of "${given.kind}" without a handler`,
-    'Pass implement(definition, run), or add the option `run` to the definition.',
+    'Pass implement(definition, run), or add the `run` option to the definition.',
   )
 }
 

@@ -28,7 +28,7 @@ export interface JobContext {
   readonly signal: AbortSignal
   /**
    * Transaction that commits exactly once, together with the job's outcome. The first query begins the transaction.
-   * With the option `transaction` of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is
+   * With the `transaction` option of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is
    * read.
    */
   readonly tx: HandlerTransaction
@@ -68,8 +68,8 @@ export interface JobContext {
   log(text: string, data?: unknown): void
   /**
    * Runs a function and records its result. A later attempt of this job gets the recorded result and does not run the
-   * function again. What the function writes through `step.tx` commits together with the record: exactly once. The name
-   * is unique in the job. The result is stored as JSON, and the call returns the stored value.
+   * function again. The function's writes through `step.tx` commit together with the record, exactly once. The name is
+   * unique in the job. The result is stored as JSON, and the call returns the stored value.
    *
    * @example
    * const fulfil = defineJob('fulfil', {
@@ -99,16 +99,17 @@ export interface JobContext {
    */
   cursor<Value>(name: string, initial: Value): Promise<JobCursor<Value>>
   /**
-   * Gives the worker's slot back, and resumes the job after a duration or at a time: the handler starts again, gets the
-   * results of its recorded steps, and continues after the sleep. Does not count as an attempt.
+   * Frees the worker's slot, and resumes the job after a duration or at a time. The handler then starts again, receives
+   * the results of its recorded steps, and continues after the sleep. Does not count as an attempt.
    *
    * @example
    * await job.sleep('3d')
    */
   sleep(time: Duration | Instant, options?: SleepOptions): Promise<void>
   /**
-   * Returns the data of an event that `jobs.send` has sent to this job. If there is none, gives the worker's slot back
-   * and resumes the job when the event arrives, or when `within` has passed: then the call returns undefined.
+   * Returns the data of an event that `jobs.send` has sent to this job. If there is no such event, frees the worker's
+   * slot and resumes the job when the event arrives or when `within` has passed. After `within`, the call returns
+   * undefined.
    *
    * @example
    * const publish = defineJob('publish', {
@@ -121,11 +122,11 @@ export interface JobContext {
   event<Data = unknown>(name: string, options: EventOptions): Promise<Data | undefined>
 }
 
-/** Context of a step. The function of the step receives it. */
+/** Context that a step's function receives. */
 export interface StepContext {
   /**
-   * Transaction that commits together with the record of the step. The first query begins the transaction. With the
-   * option `transaction` of `Holdfast.open`, a promise of your library's transaction.
+   * Transaction that commits together with the step's record. The first query begins the transaction. With the
+   * `transaction` option of `Holdfast.open`, a promise of your library's transaction.
    */
   readonly tx: HandlerTransaction
   /** The attempt's signal. */
@@ -138,7 +139,10 @@ export interface StepContext {
 export interface JobCursor<Value> {
   /** The value that was recorded last, or the initial value. */
   readonly value: Value
-  /** Runs a function and records its return value as the new value, together with what the function writes through `tx`. */
+  /**
+   * Runs a function and records its return value as the new value. The function's writes through `tx` commit together
+   * with the record.
+   */
   advance(work: (step: StepContext) => Promise<Value> | Value): Promise<Value>
 }
 
@@ -166,11 +170,11 @@ export interface JobDefinition<Input = never, Result = unknown, Handled = unknow
   readonly backoff: number | BackoffFunction
   readonly maxBackoffMs: number
   readonly timeoutMs: number | undefined
-  /** Number of days for which ended jobs are kept. Undefined if only the setting `jobs.retain` applies. */
+  /** Number of days for which ended jobs are kept. Undefined if only the `jobs.retain` setting applies. */
   readonly keepDays: number | undefined
   readonly maxCrashes: number
   readonly lanes: LanePolicy
-  /** Budgets that all these jobs need. */
+  /** Budgets that all jobs with this definition need. */
   readonly budgets: readonly PlannedBudget[]
   readonly schema: Schema | undefined
   /** Types of the job. This property does not exist at run time. */

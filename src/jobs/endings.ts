@@ -23,7 +23,10 @@ interface DoneEnding extends HeldJob {
 
 export interface RecordResult {
   readonly recorded: unknown[] | null
-  /** Follow-up numbers, separated by commas. See `FollowUps`. One word, so that no library changes its case. */
+  /**
+   * Follow-up numbers, separated by commas. See `FollowUps`. The column name is a single word, so that no library
+   * changes its case.
+   */
   readonly numbers: string | null
 }
 
@@ -31,8 +34,8 @@ const maxPerStatement = 2_000
 
 /**
  * Records the outcomes of attempts in batches. The claim's fencing token guards each outcome. While a statement is
- * running, new outcomes wait for the next batch. A batch that cannot be recorded is retried as long as the process is
- * alive. These retries are safe, because the database rejects outcomes for jobs that another worker owns.
+ * running, new outcomes wait for the next batch. If a batch cannot be recorded, the worker retries until the process
+ * ends. These retries are safe, because the database rejects outcomes for jobs that another worker owns.
  */
 export class Endings {
   /** Number of outcomes that the database rejected because another worker had taken over the job. */
@@ -73,7 +76,7 @@ export class Endings {
     this.#schedule(1)
   }
 
-  /** Gives a job back to its queue. The attempt is not counted. */
+  /** Returns a job to its queue. The attempt is not counted. */
   giveBack({ id, claim }: HeldJob): void {
     this.end({ id, claim, state: 'returned', error: undefined, delayMs: 0, failed: false })
   }

@@ -38,9 +38,9 @@ export interface EnqueueOptions {
    * claimed the job by then, the job ends as `expired` and never runs. The deadline does not apply to later attempts.
    */
   startBy?: Duration | Instant | undefined
-  /** Retry options of this job, which replace those of its definition one by one. */
+  /** Retry options for this job. An option that is set here overrides the same option in the definition. */
   retry?: JobRetryOptions | undefined
-  /** Time limit for each attempt of this job, instead of its definition's. */
+  /** Time limit for each attempt of this job. Overrides the time limit in the definition. */
   timeout?: Duration | undefined
   /** Whole number from -5 to 5. Jobs with a larger number run first. The default is 0. */
   priority?: number | undefined
@@ -55,11 +55,14 @@ export interface EnqueueOptions {
    * the lane.
    */
   lane?: string | undefined
-  /** Budgets that the job needs, in addition to those of its definition. The job starts when all of them have room. */
+  /**
+   * Budgets that the job needs, in addition to the budgets in its definition. The job starts when all of these budgets
+   * have room.
+   */
   budgets?: readonly BudgetUse[] | undefined
   /**
-   * Group to which the job belongs, such as `tenant:42`. Groups take turns: a group's first job does not wait for all jobs of the other
-   * groups, but at most for one job of each. Within a group, jobs start in order.
+   * Group to which the job belongs, such as `tenant:42`. Groups take turns: a group's first job waits for at most one
+   * job of each other group, and not for all of their jobs. Within a group, jobs start in order.
    */
   group?: JobGroup | undefined
   /** Jobs that must end before the new job. The new job may run when all these jobs are done or discarded. */

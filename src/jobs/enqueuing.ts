@@ -5,9 +5,9 @@ import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
 
 /**
- * Condition that a new job waits for: nothing, its start time, or other jobs. A second statement admits jobs that wait for other
- * jobs. Calls that differ in this do not share a statement; otherwise, the cheap calls would have to wait for the
- * expensive ones.
+ * Condition that a new job waits for: nothing, its start time, or other jobs. A second statement admits jobs that wait
+ * for other jobs. Calls with different conditions do not share a statement, because the cheap calls would have to wait
+ * for the expensive calls.
  */
 export type EnqueueClass = 'ready' | 'delayed' | 'linked'
 

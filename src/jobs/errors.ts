@@ -2,7 +2,7 @@ import { didYouMean, formatDuration, HoldfastError, type RecordedError } from '.
 
 export { clip, type RecordedError, toRecordedError } from '../base/index.js'
 
-/** Reason with which the handler's signal is aborted if the job was cancelled. */
+/** Abort reason of the handler's signal if the job was cancelled. */
 export class JobCancelledError extends HoldfastError {
   readonly id: number
 
@@ -17,8 +17,8 @@ export class JobCancelledError extends HoldfastError {
 }
 
 /**
- * Reason with which the handler's signal is aborted if the attempt exceeds its `timeout`. The attempt fails, even if
- * the handler returns a result later.
+ * Abort reason of the handler's signal if the attempt exceeds its `timeout`. The attempt fails, even if the handler
+ * returns a result later.
  */
 export class JobTimeoutError extends HoldfastError {
   readonly id: number
@@ -33,10 +33,7 @@ export class JobTimeoutError extends HoldfastError {
   }
 }
 
-/**
- * Reason with which the handler's signal is aborted if another worker may own the job. This attempt's outcome is not
- * recorded.
- */
+/** Abort reason of the handler's signal if another worker may own the job. This attempt's outcome is not recorded. */
 export class JobLostError extends HoldfastError {
   readonly id: number
   readonly fence: number
@@ -54,8 +51,8 @@ export class JobLostError extends HoldfastError {
 }
 
 /**
- * Thrown by `job.sleep` and `job.event` to end the attempt until the job is resumed. Also the reason with which the
- * handler's signal is aborted. The attempt does not fail, even if the handler catches this error.
+ * Thrown by `job.sleep` and `job.event` to end the attempt until the job is resumed. Also the abort reason of the
+ * handler's signal. The attempt does not fail, even if the handler catches this error.
  */
 export class JobSuspendedError extends HoldfastError {
   readonly id: number
@@ -85,7 +82,7 @@ export class DuplicateStepError extends HoldfastError {
     super(`Job ${id} has two steps with the name "${step}"`, {
       code: 'DUPLICATE_STEP',
       retryable: false,
-      hint: 'Give each step its own name. In a loop, add a number to the name. A sleep and an event have the option `step`.',
+      hint: 'Give each step its own name. In a loop, add a number to the name. For a sleep or an event, set the `step` option.',
     })
     this.id = id
     this.step = step
@@ -230,7 +227,7 @@ export class ResultTimeoutError extends HoldfastError {
     super(`Job ${id} did not end within ${formatDuration(waitMs)}`, {
       code: 'RESULT_TIMEOUT',
       retryable: true,
-      hint: "Wait longer with the option `wait`, or look at the job's state with jobs.find(id).",
+      hint: "Set a longer `wait`, or check the job's state with jobs.find(id).",
     })
     this.id = id
   }

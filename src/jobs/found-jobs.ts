@@ -28,7 +28,7 @@ export interface ListJobsOptions extends JobFilter {
 /** A page of a list of jobs. */
 export interface JobList {
   readonly jobs: readonly ObservedJob[]
-  /** Place after which the next page starts. Null if the list is complete. */
+  /** Position after which the next page starts. Null if the list is complete. */
   readonly next: string | null
 }
 
@@ -43,7 +43,7 @@ export type ManyVerb = 'retry' | 'cancel' | 'discard'
 interface ManyRules {
   /** States of the jobs that can be changed. */
   readonly states: readonly JobState[]
-  /** Jobs that are changed if the search names neither states nor IDs. */
+  /** Jobs that are changed if the search contains neither states nor IDs. */
   readonly usual: { readonly states: readonly JobState[]; readonly waits: readonly JobWait[] }
   readonly batchSize: number
 }
@@ -66,7 +66,10 @@ export type Applicable =
   | { readonly search: JobSearch; readonly unable?: undefined }
   | { readonly search?: undefined; readonly unable: string }
 
-/** Restricts a search to the jobs that can be changed. `unable` names the states of a search that finds no such job. */
+/**
+ * Restricts a search to the jobs that can be changed. If no job in the search's states can be changed, returns these
+ * states in `unable`.
+ */
 export function applicable(search: JobSearch, verb: ManyVerb): Applicable {
   const { states, usual } = manyRules[verb]
   const isAnyState = search.states.length === jobStates.length && search.waits.length === 0
@@ -76,24 +79,25 @@ export function applicable(search: JobSearch, verb: ManyVerb): Applicable {
   return { unable: search.states.map((state) => searchStateOf({ state, waits: null })).join(' or ') }
 }
 
-/** The place at which a change of many jobs starts or continues. */
+/** Position at which a change of many jobs starts or continues. */
 export interface ManyPlace {
-  /** Time at which the change began. Jobs that changed after this time are left alone. */
+  /** Time at which the change began. Jobs whose state changed after this time are skipped. */
   readonly began: Date
-  /** Place in the search. Undefined at the start. */
+  /** Position in the search. Undefined at the start. */
   readonly after?: string | undefined
 }
 
 /** A batch of jobs that a search found. */
 export interface FoundBatch {
   readonly ids: readonly number[]
-  /** Place after which the search continues. Null if the search is complete. */
+  /** Position after which the search continues. Null if the search is complete. */
   readonly next: string | null
 }
 
 /**
- * Finds the jobs that a search selects, batch by batch. The caller changes the jobs of each batch before it reads the next
- * one. Leaves out jobs that changed after `began`. Otherwise, a job that fails again immediately would be retried again.
+ * Finds the jobs that a search selects, batch by batch. The caller changes the jobs in each batch before it reads the
+ * next batch. Skips jobs whose state changed after `began`. Otherwise, a job that fails again immediately would be
+ * retried a second time.
  */
 export async function* batchesOf(
   observer: Observer,
@@ -112,7 +116,7 @@ export async function* batchesOf(
   }
 }
 
-/** Replaces relative times, and leaves out jobs that changed after the change began. */
+/** Replaces relative times with absolute times, and excludes jobs whose state changed after `began`. */
 function fixTimes(search: JobSearch, began: Date): JobSearch {
   const [since, until] = [search.since, search.until].map((time) =>
     typeof time === 'number' ? new Date(began.getTime() - time) : (time ?? null),
@@ -172,7 +176,7 @@ export class FoundJobs {
     if (Object.keys(read).length === 0 || (Object.keys(read).length === 1 && read.search?.trim() === '')) {
       throw new UsageError(
         `Expected a filter with a queue, a kind, a state or a search, got ${describe(filter)}`,
-        'To change the jobs of the whole namespace, name their states.',
+        'To change all jobs in the namespace, list their states.',
       )
     }
     const { search, unable } = applicable(searchOf(read), verb)
@@ -197,7 +201,7 @@ export function reasonOf(options: { reason?: string | undefined } | undefined): 
   return readOptions('jobs.cancelMany', options, cancelRules).reason ?? 'Cancelled'
 }
 
-/** Adds the options of a filter to its search. */
+/** Adds a filter's options to its search. */
 function searchOf({
   queue,
   kind,

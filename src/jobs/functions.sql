@@ -1,6 +1,6 @@
 -- Functions of the job queue. src/jobs/README.md describes the protocol.
 
--- Functions that read job states. No other code in this file determines the state of a job.
+-- Functions that read job states. No other code in this file determines a job's state.
 
 -- PostgreSQL inlines this function only without a search_path setting.
 create or replace function holdfast.job_bucket(id bigint) returns bigint
@@ -43,7 +43,7 @@ create or replace function holdfast.job_levels()
     ) as f on true
   $$;
 comment on function holdfast.job_levels() is
-  'Returns the levels (queue and priority) that have entries, and how far each has been claimed. See frontier.';
+  'Returns the levels (queue and priority) that have entries, and the position up to which each level has been claimed. See frontier.';
 
 create or replace view holdfast.job_ready as
   select j.*
@@ -294,11 +294,11 @@ create or replace function holdfast.job_lost() returns table (id bigint, entry b
     where not exists (select from holdfast.job newer where newer.id = j.id and newer.entry > j.entry)
       and not exists (select from holdfast.job_ready r where r.entry = j.entry)
       and exists (select from holdfast.job_find(array[j.id]) as f where f.state = 'ready')
-      -- Claims pass a job whose deadline has passed. Maintenance ends it as long as its deadline is recorded.
+      -- Claims skip a job whose deadline has passed. Maintenance ends the job, as its deadline is still recorded.
       and not (holdfast.job_is_late(j.links) and exists (select from holdfast.job_deadline d where d.id = j.id))
   $$;
 comment on function holdfast.job_lost() is
-  'Returns jobs that claims have passed although no worker has run them. The result must always be empty. Reads all jobs.';
+  'Returns jobs that claims have skipped although no worker has run them. The result must always be empty. Reads all jobs.';
 
 create or replace function holdfast.lane_faults() returns table (key bigint, name text, active integer, counted bigint)
   language sql stable
@@ -309,7 +309,7 @@ create or replace function holdfast.lane_faults() returns table (key bigint, nam
       union all
       select links, 'lane' from holdfast.waiting where stage = 'budget'
       union all
-      -- A job that claims have passed because of its deadline keeps its places until maintenance ends it.
+      -- A job that claims skip because its deadline has passed keeps its places until maintenance ends it.
       select f.links, 'all'
       from holdfast.job_deadline d
       cross join lateral holdfast.job_find(array[d.id]) as f
@@ -790,8 +790,8 @@ create or replace function holdfast.job_remove(job_id bigint) returns setof hold
     select * from newest
   $$;
 comment on function holdfast.job_remove(bigint) is
-  'Removes the entry of a ready job, so that no claim takes it. The caller holds the lock that excludes a claim: the one of the queue, or '
-  'the job''s unique key.';
+  'Removes the entry of a ready job, so that no claim finds it. The caller holds the lock that blocks claims of the job: the lock on the '
+  'queue''s claims, or the lock on the job''s unique key.';
 
 create or replace function holdfast.job_lock_waiting(job_id bigint, is_to_change boolean) returns boolean
   language plpgsql
@@ -905,8 +905,8 @@ create or replace function holdfast.job_replace(
   end
   $$;
 comment on function holdfast.job_replace(bigint, json, json, smallint, timestamptz, timestamptz) is
-  'Replaces the meta and the priority of a waiting or ready job that the caller has locked, and its input, its time and its deadline unless '
-  'they are null. A new input also removes the failures, the steps and the events.';
+  'Replaces the meta and the priority of a waiting or ready job that the caller has locked. Also replaces its input, its time and its '
+  'deadline, unless they are null. A new input also removes the failures, the steps and the events.';
 
 create or replace function holdfast.job_enqueue_unique(
   heads json,
@@ -1342,8 +1342,8 @@ create or replace function holdfast.job_claim_keyed(keyed jsonb, most integer, o
   end
   $$;
 comment on function holdfast.job_claim_keyed(jsonb, integer) is
-  'Chooses up to this many entries of unique jobs for a claim. The others go to job_skipped: a transaction is using their key. A claimed '
-  'key that is held until the start becomes free.';
+  'Chooses entries of unique jobs for a claim, up to the given number. If a transaction is using an entry''s key, the entry moves to '
+  'job_skipped. If a claimed job holds its key only until its start, the key becomes free.';
 
 create or replace function holdfast.job_claim_others(others jsonb, most integer, out ids bigint[], out texts text, out linked jsonb)
   language plpgsql
@@ -1382,8 +1382,9 @@ create or replace function holdfast.job_claim_others(others jsonb, most integer,
   end
   $$;
 comment on function holdfast.job_claim_others(jsonb, integer) is
-  'Processes entries that a claim has read but that need more than their text. Entries of unknown kinds go to job_skipped (at is null). Jobs in '
-  'lanes are claimed with their links, and jobs with unique keys by job_claim_keyed. Jobs whose deadline has passed are not claimed.';
+  'Processes entries that a claim has read and that need more than their text. Entries of unknown kinds move to job_skipped (at is null). '
+  'Jobs in lanes are claimed with their links, and jobs with unique keys by job_claim_keyed. Jobs whose deadline has passed are not '
+  'claimed.';
 
 -- PostgreSQL inlines this function only without a search_path setting. Therefore each name is qualified with its schema.
 create or replace function holdfast.job_levels_of(queues bigint[], is_thorough boolean)
@@ -1456,7 +1457,7 @@ create or replace function holdfast.job_level_is_unread(in_queue bigint, at_prio
   end
   $$;
 comment on function holdfast.job_level_is_unread(bigint, smallint, integer) is
-  'Whether claims may not have read all entries of a queue with a priority.';
+  'Returns true if claims may not have read all entries of a queue with a priority.';
 
 create or replace function holdfast.job_claim_skipped(
   queues bigint[], paused bigint[], kinds text[], most integer, out ids bigint[], out texts text, out linked jsonb
@@ -1529,7 +1530,8 @@ create or replace function holdfast.job_claim_skipped(
   end
   $$;
 comment on function holdfast.job_claim_skipped(bigint[], bigint[], text[], integer) is
-  'Chooses up to this many entries of these kinds that earlier claims skipped, because their workers did not know the kind or a key was busy.';
+  'Chooses entries of the given kinds that earlier claims skipped, up to the given number. The claims skipped the entries because their '
+  'workers did not know the kind or a key was busy.';
 
 create or replace function holdfast.job_next_window(f holdfast.frontier, current_era integer) returns holdfast.frontier
   language plpgsql
@@ -1557,7 +1559,7 @@ create or replace function holdfast.job_next_window(f holdfast.frontier, current
   end
   $$;
 comment on function holdfast.job_next_window(holdfast.frontier, integer) is
-  'Opens the window after one that has been read completely. The caller holds the lock on the claims of the queue.';
+  'Opens the next window after a window has been read completely. The caller holds the lock on the claims of the queue.';
 
 create or replace function holdfast.job_read_window(
   inout f holdfast.frontier, kinds text[], most integer, out count integer, out ids bigint[], out texts text, out large_ids bigint[],
@@ -1680,8 +1682,9 @@ create or replace function holdfast.job_read_window(
   end
   $$;
 comment on function holdfast.job_read_window(holdfast.frontier, text[], integer) is
-  'Reads up to this many entries of a window, and moves the frontier behind them. count: the entries found, including one that was not read. '
-  'others: the entries that need job_claim_others. The caller holds the lock on the claims of the queue.';
+  'Reads entries of a window, up to the given number, and moves the frontier past them. count: the number of entries that were found, '
+  'including an entry that was not read. others: the entries that need job_claim_others. The caller holds the lock on the claims of the '
+  'queue.';
 
 create or replace function holdfast.job_claim(
   session integer,
@@ -1724,7 +1727,8 @@ create or replace function holdfast.job_claim(
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
     is_drained := false;
     for try in 1 .. 3 loop
-      -- One statement reads all that a claim must know first, because single jobs are frequent and each statement costs time.
+      -- One statement reads everything that a claim needs first, because single jobs are frequent and each statement
+      -- costs time.
       select
         settled.era,
         exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
@@ -1847,10 +1851,10 @@ create or replace function holdfast.job_claim(
   end
   $$;
 comment on function holdfast.job_claim(integer, bigint, bigint[], text[], integer, boolean, boolean) is
-  'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also looks for '
-  'priorities that have not been used before. The first row describes the claim. jobs: the jobs'' texts (see job_text), separated by  '
-  'commas. is_drained: the claim has left no job that it could have taken. Each further row has the input of a job whose text contains '
-  'null instead, because a long text of many large inputs is slow to build and to read.';
+  'Claims up to max_count jobs for an epoch, by priority, and then in the order of their transactions. is_thorough: also searches for '
+  'priorities that have not been used before. The first row describes the claim. jobs: the jobs'' texts (see job_text), separated by '
+  'commas. is_drained: no job that could be claimed is left. Each further row contains the input of one job, whose text contains null '
+  'instead of the input, because a long text with many large inputs is slow to build and to read.';
 
 -- Ends.
 
@@ -1889,8 +1893,8 @@ create or replace function holdfast.job_note_ends(ids bigint[], fences bigint[],
   end
   $$;
 comment on function holdfast.job_note_ends(bigint[], bigint[], boolean, json) is
-  'Records that attempts have ended, whose claims the caller has locked. Returns the jobs whose ends were not recorded before. '
-  'results: see job_end, in the order of ids.';
+  'Records the ends of attempts whose claims the caller has locked. Returns the jobs whose ends had not been recorded before. results: see '
+  'job_end, in the order of ids.';
 
 create or replace function holdfast.job_delete_claims(fences bigint[]) returns void
   language plpgsql
@@ -2197,7 +2201,7 @@ create or replace function holdfast.job_retry(job_id bigint, from_start boolean)
   end
   $$;
 comment on function holdfast.job_retry(bigint, boolean) is
-  'Runs a job again that is waiting, cancelled, discarded or buried, and ends its sleep. Links can still delay the job. from_start: deletes the '
+  'Retries a waiting, cancelled, discarded or buried job, and ends its sleep. Links can still delay the job. from_start: deletes the '
   'recorded steps and events first. Returns false if there is no such job, or if another job has its unique key.';
 
 create or replace function holdfast.job_take_over(session integer, out ids bigint[], out moved integer)
@@ -2254,7 +2258,7 @@ create or replace function holdfast.job_lock_unended(job_id bigint, locks_runnin
   begin
     -- A snapshot that is older than the locks would show an old state.
     if current_setting('transaction_isolation') <> 'read committed' then
-      raise exception 'Jobs can be changed only at the isolation level read committed' using errcode = 'HF004';
+      raise exception 'Jobs can be changed only at the READ COMMITTED isolation level' using errcode = 'HF004';
     end if;
     for attempt in 1 .. 100 loop
       select * into seen from holdfast.job_find(array[job_id]);
@@ -2274,7 +2278,7 @@ create or replace function holdfast.job_lock_unended(job_id bigint, locks_runnin
             and u.id = job_id
           for update;
         end if;
-        -- These locks exclude claims on the queue, and prevent this claim from ending.
+        -- These locks block claims on the queue, and prevent the job's current claim from ending.
         perform pg_advisory_xact_lock(holdfast.lock_class('job claims'), seen.queue::bit(32)::integer);
         if seen.fence is not null then
           perform from holdfast.claim where claim.fence = seen.fence for update;
@@ -2290,7 +2294,7 @@ create or replace function holdfast.job_lock_unended(job_id bigint, locks_runnin
         return;
       end if;
     end loop;
-    raise exception 'The job % changed its state all the time', job_id using errcode = '40001';
+    raise exception 'The state of job % changed during each attempt to change the job', job_id using errcode = '40001';
   end
   $$;
 comment on function holdfast.job_lock_unended(bigint, boolean) is
@@ -2392,9 +2396,9 @@ create or replace function holdfast.job_update(
   end
   $$;
 comment on function holdfast.job_update(bigint, text, json, json, smallint, bigint, timestamptz, bigint, timestamptz) is
-  'Changes a waiting or ready job. Null keeps a value. Waits for a claim that is running on the job''s queue, and excludes other claims. '
-  'Returns the kind of the job. Changes nothing if it differs from expected_kind. Returns null if the job is running, has ended or does not '
-  'exist, and for a deadline also if the job has begun.';
+  'Changes a waiting or ready job. A null argument leaves the value unchanged. Waits for a claim that is running on the job''s queue, and '
+  'blocks other claims. Returns the job''s kind. If the kind differs from expected_kind, changes nothing. Returns null if the job is '
+  'running, has ended or does not exist, and for a deadline also if the job has begun.';
 
 create or replace function holdfast.job_run_again(ids bigint[]) returns integer
   language plpgsql
@@ -2430,7 +2434,8 @@ create or replace function holdfast.job_run_again(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.job_run_again(bigint[]) is
-  'Runs stopped jobs again, which the caller has locked, without their deadlines. Links can still delay them. Returns the number of jobs that are ready now.';
+  'Retries stopped jobs that the caller has locked, without their deadlines. Links can still delay the jobs. Returns the number of jobs '
+  'that are ready now.';
 
 -- Maintenance.
 
@@ -2575,7 +2580,7 @@ create or replace function holdfast.job_look(
   end
   $$;
 comment on function holdfast.job_look(integer, json) is
-  'Returns what concerns an idle instance, and changes nothing. ready: the numbers of the given workers that may find a job. due_ms: time '
+  'Returns whether there is work for an idle instance. Changes nothing. ready: the numbers of the given workers that may find a job. due_ms: time '
   'until maintenance has work, or null if none is due within a day.';
 
 create or replace function holdfast.job_re_enter(before timestamptz) returns boolean
@@ -2619,8 +2624,8 @@ create or replace function holdfast.job_re_enter(before timestamptz) returns boo
   end
   $$;
 comment on function holdfast.job_re_enter(timestamptz) is
-  'Gives another entry to each ready job that was entered before this time, so that the old entries can be dropped in this transaction. '
-  'Returns false if they must be kept, because jobs are running or more than 10,000 are ready.';
+  'Creates another entry for each ready job that was entered before the given time, so that the old entries can be dropped in this '
+  'transaction. Returns false if they must be kept, because jobs are running or more than 10,000 are ready.';
 
 create or replace function holdfast.job_unarchived(retain integer, before timestamptz, after_id bigint, max_count integer)
   returns table (id bigint, keep_until timestamptz)
@@ -2664,8 +2669,9 @@ create or replace function holdfast.job_unarchived(retain integer, before timest
   end
   $$;
 comment on function holdfast.job_unarchived(integer, timestamptz, bigint, integer) is
-  'Returns up to max_count jobs after after_id, in the order of their ids, whose rows are older than before, whose kind is kept for longer '
-  'than retain days, and that are not in job_archive yet. keep_until is null if the job has not ended or need not be kept.';
+  'Returns up to max_count jobs with ids above after_id, in the order of their ids. Returns only jobs whose rows are older than before, '
+  'whose kind is kept for longer than retain days, and that are not in job_archive yet. keep_until is null if the job has not ended or need '
+  'not be kept.';
 
 create or replace function holdfast.job_has_unarchived(retain integer, before timestamptz) returns boolean
   language plpgsql
@@ -2689,7 +2695,7 @@ create or replace function holdfast.job_has_unarchived(retain integer, before ti
   end
   $$;
 comment on function holdfast.job_has_unarchived(integer, timestamptz) is
-  'Whether partitions with rows older than before must be kept, because job_archive_ended has to move jobs first.';
+  'Returns true if partitions with rows older than before must be kept, because job_archive_ended has to move jobs first.';
 
 create or replace function holdfast.job_archive_ended(retain integer, after_id bigint, max_count integer) returns bigint
   language plpgsql
@@ -2739,7 +2745,7 @@ create or replace function holdfast.job_archive_ended(retain integer, after_id b
   $$;
 comment on function holdfast.job_archive_ended(integer, bigint, integer) is
   'Moves ended jobs, whose kind is kept for longer than retain days, to job_archive before their partitions are dropped. Reads up to '
-  'max_count jobs after after_id. Returns the last of them, or null if there are no more.';
+  'max_count jobs with ids above after_id. Returns the id of the last job that was read, or null if there are no more jobs.';
 
 create or replace function holdfast.job_roll_partitions(retain integer) returns void
   language plpgsql
@@ -2974,8 +2980,8 @@ create or replace function holdfast.job_blocks_dependent(state text, if_failed t
       or state operator(pg_catalog.=) any(array['cancelled', 'expired', 'buried']) and if_failed operator(pg_catalog.=) 'wait'
   $$;
 comment on function holdfast.job_blocks_dependent(text, text) is
-  'Whether a job in this state blocks a dependent with this ifFailed. A finished job blocks only if it failed and the dependent  '
-  'waits for its retry. Otherwise the dependent is being released or cancelled.';
+  'Returns whether a job in the given state blocks a dependent with the given ifFailed. A finished job blocks only if it failed and the '
+  'dependent waits until it is retried. Otherwise the dependent is being released or cancelled.';
 
 create or replace function holdfast.job_unmet_dependencies(jobs bigint[], max_count integer) returns table (job bigint, needs bigint, state text)
   language sql stable
@@ -3170,8 +3176,8 @@ create or replace function holdfast.lane_open(ids bigint[]) returns void
   end
   $$;
 comment on function holdfast.lane_open(bigint[]) is
-  'Creates the lanes, or else the budgets and rounds, that these waiting jobs need next. In each of them, the latest of the jobs sets the '
-  'limits, unless a later job has already set them.';
+  'Creates the lanes, or else the budgets and rounds, that these waiting jobs need next. The latest of the jobs sets the limits, unless a '
+  'later job has already set them.';
 
 create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], out moved integer, out parked integer, out keys bigint[])
   language plpgsql
@@ -3187,7 +3193,8 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
     perform holdfast.lane_open(ids);
     -- Positions only grow, so that a reader of the list need not skip the dead index entries of earlier jobs.
     select (last_value + 1) * 1000 into next_round from holdfast.job_number;
-    -- No CTE is joined with another one, because a nested loop over 1,000 rows each would take as long as all the rest.
+    -- No CTE is joined with another one, because a nested loop over 1,000 rows each would take as long as the rest of
+    -- the function.
     with candidate as materialized (
       select
         w.id, c.at, c.source, w.links, (-w.priority)::smallint as rank,
@@ -3198,8 +3205,8 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
     need as materialized (
       select
         c.*, p.key, p.weight, l.version,
-        -- The weights of all candidates before this one count, even if they are not admitted. If the job therefore waits although there is
-        -- room, this function is called again.
+        -- The sum includes the weights of all candidates before this one, even if they are not admitted. If a job
+        -- therefore waits although there is room, this function is called again.
         c.source is null and not holdfast.lane_is_empty(l.cursors)
         or coalesce(sum(p.weight) over before, 0) + least(p.weight, l.max, l.burst)
           > holdfast.lane_room(l.max, l.active, l.every, l.burst, l.free_at, now) as is_blocked
@@ -3343,9 +3350,10 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
   end
   $$;
 comment on function holdfast.lane_admit(bigint[], bigint[]) is
-  'Admits waiting jobs, which the caller has locked, in this order, while there is room in their lane or in all their budgets. sources: the '
-  'key of the list from which each job comes, or null if it comes from none. A job that cannot be admitted is placed in the list of a row without room. '
-  'moved: number of jobs that became ready. parked: number of jobs that changed to another list. keys: rows in whose lists jobs are waiting.';
+  'Admits waiting jobs that the caller has locked, in the given order, while there is room in their lane or in all their budgets. sources: '
+  'the key of the list in which each job was waiting, or null if it was in no list. A job that cannot be admitted is added to the list of a '
+  'row without room. moved: number of jobs that became ready. parked: number of jobs that changed to another list. keys: keys of the rows '
+  'in whose lists jobs are waiting.';
 
 create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) returns integer
   language plpgsql
@@ -3382,8 +3390,8 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
     ) as p
     where lane.key = l.key
       and lane.version = l.version;
-    -- Each pass admits a job or moves a job to another list. The number of passes is limited, because the lock is held meanwhile. due_at
-    -- ensures that the rest is done soon.
+    -- Each pass admits a job or moves a job to another list. The number of passes is limited, because the lock is held
+    -- during all passes. due_at ensures that the remaining jobs are processed soon.
     for pass in 1 .. 10 loop
       -- Skips jobs that another transaction is cancelling or replacing. due_at ensures that these jobs are checked again soon.
       select array_agg(next.id), array_agg(next.lane)
@@ -3495,8 +3503,8 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
   end
   $$;
 comment on function holdfast.lane_enter(bigint[]) is
-  'Adds due jobs, which the caller has locked, to their lanes and budgets. Each job becomes ready or waits. '
-  'Returns the number of jobs that became ready.';
+  'Adds due jobs that the caller has locked to their lanes and budgets. Each job becomes ready or waits. Returns the number of jobs that '
+  'became ready.';
 
 create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons text[]) returns void
   language plpgsql
@@ -3530,7 +3538,7 @@ create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons 
   end
   $$;
 comment on function holdfast.job_cancel_dependents(bigint[], text[]) is
-  'Cancels waiting jobs, which the caller has locked, because a job that they depend on failed.';
+  'Cancels waiting jobs that the caller has locked, because a job that they depend on has failed.';
 
 create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) returns bigint[]
   language plpgsql
@@ -3662,7 +3670,7 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
   end
   $$;
 comment on function holdfast.job_wait_for_dependencies(bigint[]) is
-  'Makes jobs, which the caller has locked, wait for dependencies that have not ended, or cancels them. Returns the jobs that do not have '
+  'Makes jobs that the caller has locked wait for dependencies that have not ended, or cancels the jobs. Returns the jobs that do not have '
   'to wait.';
 
 create or replace function holdfast.job_release_dependents(ended jsonb, max_count integer, out released bigint[], out is_all boolean)
@@ -3755,8 +3763,9 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     if session is not null then
       numbers := numbers || array(select number from holdfast.follow_up where follow_up.session = job_run_follow_ups.session limit 1000);
     end if;
-    -- Also runs the follow-ups that other workers have recorded meanwhile. These workers wait for the lock, and find nothing left to do. Their
-    -- numbers are close to these numbers. A search of all numbers could read many dead index entries.
+    -- Also runs the follow-ups that other workers have recorded in the meantime. These workers are waiting for the
+    -- lock, and will find nothing left to do. Searches only follow-up numbers close to this call's numbers, because a
+    -- search of all numbers could read many dead index entries.
     if numbers <> '{}' then
       numbers := numbers || array(
         select near.number
@@ -3821,9 +3830,9 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
   end
   $$;
 comment on function holdfast.job_run_follow_ups(bigint[], bigint[], integer) is
-  'Runs the follow-ups with these numbers, those near them, and this session''s follow-ups. Then admits waiting jobs. Only one such transaction runs '
-  'at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next work is due, or 0 if follow-ups '
-  'without an owner remain (session 0).';
+  'Runs the follow-ups with the given numbers, the follow-ups with nearby numbers, and this session''s follow-ups. Then admits waiting '
+  'jobs. Only one such transaction runs at a time, and it is short. moved: number of jobs that became ready. due_ms: time until the next '
+  'work is due, or 0 if follow-ups without an owner remain (session 0).';
 
 -- Steps and events.
 
@@ -3834,7 +3843,7 @@ create or replace function holdfast.job_owns(job_id bigint, claim_fence bigint) 
   begin
     -- As in job_done, an older snapshot would not show that the attempt has ended.
     perform holdfast.require_read_committed();
-    -- The row lock excludes the end of the attempt: job_end, job_done and job_take_over lock the claim for update.
+    -- The row lock prevents the attempt from ending: job_end, job_done and job_take_over lock the claim for update.
     perform from holdfast.claim where claim.fence = claim_fence and job_id = any(claim.ids) for key share;
     return found and not exists (
       select
@@ -3846,7 +3855,7 @@ create or replace function holdfast.job_owns(job_id bigint, claim_fence bigint) 
   end
   $$;
 comment on function holdfast.job_owns(bigint, bigint) is
-  'Whether the claim with this fencing token still owns the job. If so, the attempt cannot end before this transaction.';
+  'Returns whether the claim with the given fencing token still owns the job. If so, the attempt cannot end before this transaction ends.';
 
 create or replace function holdfast.job_record_step(
   job_id bigint, claim_fence bigint, step text, kind text, attempt integer, duration_ms double precision, result json
@@ -3973,8 +3982,8 @@ create or replace function holdfast.job_suspend(
   end
   $$;
 comment on function holdfast.job_suspend(bigint, bigint, text) is
-  'Ends an attempt whose handler sleeps or waits for an event: the job is waiting until then. If the event has arrived, the job is ready. '
-  'Returns the same as job_end.';
+  'Ends an attempt whose handler sleeps or waits for an event. The job then waits until the sleep ends or the event arrives. If the event '
+  'has already arrived, the job is ready. Returns the same columns as job_end.';
 
 create or replace function holdfast.job_send(job_id bigint, event text, data json, key text) returns text
   language plpgsql
@@ -4021,7 +4030,7 @@ create or replace function holdfast.job_send(job_id bigint, event text, data jso
   $$;
 comment on function holdfast.job_send(bigint, text, json, text) is
   'Sends an event to a job, and resumes the job if it is waiting for this event. Returns sent, known (an event with this name and key was '
-  'sent before), ended (the job has ended or does not exist), or full (1,000 events have not been taken).';
+  'sent before), ended (the job has ended or does not exist), or full (1,000 events have not been received by the handler).';
 
 create or replace function holdfast.send(job bigint, event text, data anycompatible, key text default null) returns boolean
   language plpgsql

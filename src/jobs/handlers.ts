@@ -63,8 +63,9 @@ async function settleBatch(runs: readonly Run[], context: JobsContext): Promise<
 }
 
 /**
- * Calls the middleware once for each job, because the jobs have different inputs and outcomes. The batch handler is called when the
- * middleware of each job has called `next` or has ended. Therefore it runs outside of the middleware's asynchronous contexts.
+ * Calls the middleware once for each job, because the jobs have different inputs and outcomes. The batch handler is
+ * called when the middleware of each job has called `next` or has ended. Therefore, the batch handler runs outside the
+ * middleware's asynchronous contexts.
  */
 async function settleWrappedBatch(
   runs: readonly Run[],
@@ -186,7 +187,10 @@ function spanOf(runs: readonly Run[]): Spans['job process'] {
   return { queue, kind, attempt, ids: runs.map(({ id }) => id), traces }
 }
 
-/** Starts a handler's time limit, if there is one. The shortest limit applies to a batch, because it has one handler call. */
+/**
+ * Starts a handler's time limit, if there is one. For a batch, the shortest limit applies, because a batch is a single
+ * handler call.
+ */
 function limitTime(runs: readonly Run[]): TimeLimit | undefined {
   let shortest = timeoutOf(runs[0]!.job)
   for (const { job } of runs) {

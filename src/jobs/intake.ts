@@ -337,7 +337,7 @@ export class Intake {
     this.#lastNumber = Number(row!.last_value)
     if (largest <= this.#lastNumber) return
     throw new UsageError(
-      `Expected the option \`after\` to contain the ids of enqueued jobs, got ${largest}`,
+      `Expected the \`after\` option to contain the ids of enqueued jobs, got ${largest}`,
       `The largest job id is currently ${this.#lastNumber}.`,
     )
   }

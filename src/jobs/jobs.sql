@@ -51,7 +51,7 @@ where session = $1
   and sleeping <> $3
 
 -- name: unregister_worker
--- Unregisters a worker. An epoch's last row stays until all its claims and follow-ups are done.
+-- Unregisters a worker. The epoch's last row remains until all of the epoch's claims and follow-ups are done.
 with gone as (
   delete from holdfast.worker
   where session = $1
@@ -182,8 +182,8 @@ from asked, members, holdfast.job_find(members.ids) as f
 order by f.id
 
 -- name: unserved
--- Pairs of a queue ($1) and a kind ($2) for which no worker claims jobs, with the number of their ready jobs (see job_ready_sample). Skips paused
--- queues.
+-- Returns the pairs of a queue ($1) and a kind ($2) for which no worker claims jobs, with the number of ready jobs (see
+-- job_ready_sample). Skips paused queues.
 with unserved as materialized (
   select found.*
   from holdfast.job_unserved($1::text::bigint[], $2::text[]) as found
@@ -199,8 +199,8 @@ left join holdfast.job_ready_sample(array(select distinct queue from unserved)) 
 group by unserved.queue, unserved.kind, unserved.unserved
 
 -- name: maintain prepared
--- Also returns the oldest code version that the schema works with, and the jobs that this call has taken over from dead workers.
--- has_late: the deadlines of jobs have passed, and the statement expire ends these jobs.
+-- Also returns the oldest code version that the schema works with, and the jobs that this call has taken over from dead
+-- workers. has_late: whether there are jobs whose deadline has passed. The statement expire ends these jobs.
 select
   due_ms, moved, (select max(works_from) from holdfast.migration) as works_from, nullif(taken_over, '{}')::text as taken_over,
   exists (select from holdfast.job_deadline where start_by <= (select clock_timestamp())) as has_late
@@ -223,7 +223,7 @@ where job_stopped.state = 'buried'
   and job_stopped.ended_at > clock_timestamp() - interval '1 minute'
 
 -- name: look
--- Returns what concerns an idle instance. Part of the heartbeat. See job_look.
+-- Returns whether there is work for an idle instance. Part of the heartbeat. See job_look.
 select row_to_json(look)::text
 from holdfast.job_look(($1::text::json ->> 'session')::integer, $1::text::json -> 'workers') as look
 where $1::text::json is not null
@@ -345,7 +345,8 @@ select holdfast.job_update(
 ) as kind
 
 -- name: watched
--- Returns for each of these jobs ($1) a text that changes whenever a part of the job changes that the statement find returns.
+-- Returns a digest for each of the given jobs ($1). The digest changes whenever the job's result from the statement
+-- find changes.
 select f.id, md5(concat_ws(
   '|', f.state, f.entry, f.fence, f.failed, f.crashes, f.cancelled, f.progress::text, f.run_at, f.priority, f.links::text, f.meta::text,
   cardinality(f.log), f.log[cardinality(f.log)]::text,
@@ -360,8 +361,8 @@ from holdfast.job_find($1::text::bigint[]) as f
 select holdfast.job_retry($1::bigint, $2::boolean) as is_retried
 
 -- name: retry_many
--- Runs these jobs ($1) again. See job_retry. Waits for row locks. Takes the unique keys in order, so that two calls do not wait for each other.
--- Skips jobs whose unique key belongs to another job. Returns the jobs that it changed.
+-- Retries the given jobs ($1). See job_retry. Waits for row locks. Acquires the unique keys in order, so that two calls
+-- cannot deadlock. Skips jobs whose unique key belongs to another job. Returns the changed jobs.
 with candidate as materialized (
   select id, queue, kind, links from holdfast.job_stopped where id = any($1::bigint[]) order by id for update
 ),
@@ -382,7 +383,7 @@ select
   holdfast.job_run_again(array(select id from stopped)) as ready
 
 -- name: cancel_many
--- Cancels these jobs ($1). See job_cancel. Returns the jobs that it changed, and their follow-ups.
+-- Cancels the given jobs ($1). See job_cancel. Returns the changed jobs and their follow-ups.
 with changed as materialized (
   select requested.id, cancelled.follow_ups
   from unnest($1::bigint[]) as requested (id)
@@ -394,7 +395,8 @@ select
   (select string_agg(array_to_string(follow_ups, ','), ',') from changed where cardinality(follow_ups) > 0) as follow_ups
 
 -- name: discard_many
--- Discards those of these jobs ($1) that are buried. Their dependents can run. Returns the jobs that it changed, and their follow-ups.
+-- Discards the buried jobs among the given jobs ($1). The dependents of discarded jobs can run. Returns the changed
+-- jobs and their follow-ups.
 with candidate as materialized (
   select id, ended_at, queue, kind, links
   from holdfast.job_stopped
@@ -428,9 +430,10 @@ select
   ) as follow_ups
 
 -- name: redrive
--- Makes up to $2 of a queue's buried jobs run again. Their links can still delay these jobs. Skips jobs whose unique key belongs to another
--- job. Waits for row locks. The first call returns its start time, which later calls pass as $3. Jobs that were buried after this time are
--- skipped; otherwise, a job that fails immediately would be redriven forever. Uses the index job_stopped_state.
+-- Retries up to $2 of a queue's buried jobs. The jobs' links can still delay them. Skips jobs whose unique key belongs
+-- to another job. Waits for row locks. The first call returns its start time, which later calls pass as $3. Jobs that
+-- were buried after this time are skipped; otherwise, a job that fails immediately would be redriven forever. Uses the
+-- index job_stopped_state.
 with candidate as materialized (
   select id, ended_at, queue, kind, links
   from holdfast.job_stopped
@@ -465,9 +468,9 @@ select
 from buried
 
 -- name: pause
--- Pauses or resumes a queue. Returns no row if no instance has used the queue: it has neither a name nor jobs. $5 tells that
--- this instance has used the queue, because its name may not be stored yet. A pause waits for running claims, because such a claim may
--- already have read that the queue is not paused.
+-- Pauses or resumes a queue. Returns no row if no instance has used the queue: it has neither a name nor jobs. $5 is
+-- true if this instance has used the queue, whose name may not be stored yet. A pause waits for running claims, because
+-- such a claim may already have read that the queue is not paused.
 with locked as materialized (
   select case when $4::boolean then pg_advisory_xact_lock(holdfast.lock_class('job claims'), $1::bigint::bit(32)::integer) end
 )
@@ -482,14 +485,15 @@ set paused_at = case when $4::boolean then coalesce(known.paused_at, clock_times
 returning holdfast.job_wake(key, 32)
 
 -- name: known_queues
--- Whether a queue ($1) has a name or jobs, and names of queues in the namespace ($2), to suggest a similar name.
+-- Returns whether a queue ($1) has a name or jobs, and the names of queues in the namespace ($2), to suggest a similar
+-- name.
 select
   exists (select from holdfast.queue where key = $1::bigint)
     or exists (select from holdfast.job where queue = $1::bigint) as is_known,
   array(select name from holdfast.queue where namespace = $2 order by name limit 1000) as names
 
 -- name: steps prepared
--- Returns the steps of a job that have been recorded.
+-- Returns a job's recorded steps.
 select name, kind, ended_at is not null as has_ended, result::text as result
 from holdfast.job_step
 where job = $1::bigint

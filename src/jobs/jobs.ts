@@ -396,9 +396,9 @@ export class Jobs {
   }
 
   /**
-   * Cancels all jobs that a filter selects, in batches. See `cancel`. Without a state, these are all jobs that have not ended. Jobs
-   * that change during the call are left alone. If the call fails, the jobs of the finished batches stay cancelled. Returns the
-   * number of jobs that ended or received the request to stop.
+   * Cancels all jobs that a filter selects, in batches. See `cancel`. Without a state, these are all jobs that have not
+   * ended. Skips jobs whose state changes during the call. If the call fails, the jobs in the finished batches remain
+   * cancelled. Returns the number of jobs that ended or received the request to stop.
    *
    * @example
    * await holdfast.jobs.cancelMany({ kind: 'send-email', search: 'input.campaign:42' }, { reason: 'the campaign was withdrawn' })
@@ -409,8 +409,9 @@ export class Jobs {
   }
 
   /**
-   * Runs all jobs again that a filter selects, in batches. See `retry`. Without a state, these are the buried jobs and the jobs that
-   * wait for their next attempt. Skips jobs whose unique key another job has. Returns the number of jobs that can run.
+   * Retries all jobs that a filter selects, in batches. See `retry`. Without a state, these are the buried jobs and the
+   * jobs that are waiting for their next attempt. Skips a job if another job has its unique key. Returns the number of
+   * jobs that can run.
    *
    * @example
    * await holdfast.jobs.retryMany({ kind: 'send-email', state: 'buried', search: 'since:1h error:503' })
@@ -420,9 +421,9 @@ export class Jobs {
   }
 
   /**
-   * Returns the job's status, and then its status after each change, until the job has ended. Changes that follow each other within
-   * about 200 ms can be reported together. The last status is always reported. Ends immediately if the job does not exist. All
-   * watched jobs of an instance share one statement per poll.
+   * Returns the job's status, and then its status after each change, until the job has ended. Changes that follow each
+   * other within about 200 ms can be reported together. The last status is always reported. Ends immediately if the job
+   * does not exist. One statement per poll reads all jobs that the instance watches.
    *
    * @example
    * for await (const { state, progress } of holdfast.jobs.watch(job)) console.log(state, progress)
@@ -442,7 +443,7 @@ export class Jobs {
     }
   }
 
-  /** @internal Runs these jobs again. See `retry`. Returns the IDs of the jobs that can run. */
+  /** @internal Retries these jobs. See `retry`. Returns the IDs of the jobs that can run. */
   async retryEach(ids: readonly number[]): Promise<number[]> {
     const [row] = await this.#calls.write(() => this.#store.write<{ ids: string[] }>('retry_many', [arrayLiteral(ids)]))
     const retried = row!.ids.map(Number)
@@ -459,7 +460,7 @@ export class Jobs {
     return row!.ids.map(Number)
   }
 
-  /** @internal Discards those of these jobs that are buried. Returns their IDs. */
+  /** @internal Discards the buried jobs among these jobs. Returns the IDs of the discarded jobs. */
   async discardEach(ids: readonly number[]): Promise<number[]> {
     const [row] = await this.#calls.write(() => this.#store.write<ChangedRow>('discard_many', [arrayLiteral(ids)]))
     this.#followUps.add(row!.follow_ups)
@@ -467,9 +468,9 @@ export class Jobs {
   }
 
   /**
-   * Sends an event to a job, whose handler receives the data from `job.event`. The event is kept until the handler asks
-   * for it. Several events with one name are received in the order in which they were sent, one per call of `job.event`.
-   * Returns false if the job has ended or does not exist.
+   * Sends an event to a job, whose handler receives the data from `job.event`. The event is kept until the handler
+   * calls `job.event` with its name. Several events with one name are received in the order in which they were sent,
+   * one per call of `job.event`. Returns false if the job has ended or does not exist.
    *
    * @example
    * await holdfast.jobs.send(job.id, 'approved', { by: 'ada' })
@@ -577,9 +578,9 @@ export class Jobs {
   }
 
   /**
-   * Makes all of a queue's buried jobs (dead letters) ready again, with a fresh set of attempts. Skips jobs whose
-   * unique key another job has, and jobs that are buried during the call. Returns the number of jobs that will run
-   * again. Throws an `UnknownQueueError` if no instance has ever used the queue.
+   * Makes all of a queue's buried jobs (dead letters) ready again, with a fresh set of attempts. Skips a job if another
+   * job has its unique key, or if the job is buried during the call. Returns the number of jobs that will run again.
+   * Throws an `UnknownQueueError` if no instance has ever used the queue.
    *
    * @example
    * await holdfast.jobs.redrive('mail')

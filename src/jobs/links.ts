@@ -26,7 +26,7 @@ export interface Links {
   readonly trace?: string | undefined
   /** Time until which a worker must claim the job, as a timestamp. A job that has been claimed has no deadline. */
   readonly startBy?: string | undefined
-  /** Options that replace those of the definition. They never delay the job. */
+  /** Options that override the definition's options. They never delay the job. */
   readonly own?: OwnOptions | undefined
   /** Unique key that the job holds, and the time when the key becomes free. */
   readonly unique?: { readonly key: string; readonly until: string } | undefined

@@ -8,7 +8,7 @@ interface MaintenanceRow {
   readonly works_from: number
   /** Array literal with the ids of jobs that may have been buried because their workers died. */
   readonly taken_over: string | null
-  /** Whether the deadlines of jobs have passed. */
+  /** Whether there are jobs whose deadline has passed. */
   readonly has_late: boolean
 }
 
@@ -42,7 +42,7 @@ const busyMs = 450
 const busyForMs = 5_000
 const maxMoved = 500
 const maxArchived = 1_000
-/** Maximum number of jobs that one statement expires, because it excludes claims on the jobs' queues. */
+/** Maximum number of jobs that one statement expires. The statement blocks claims on the jobs' queues. */
 const maxExpired = 100
 /** Delay of the next maintenance run if the current run may have missed work. */
 const leftMs = 20
@@ -69,7 +69,7 @@ export class Maintenance {
   #rolledAt = Number.NEGATIVE_INFINITY
   #failures = 0
   #isRequested = false
-  /** Whether the planned run has no other reason than the time since the last run. */
+  /** Whether the next run is planned only because of the time since the last run. */
   #isRoutine = false
   #running: Promise<void> | undefined
   #isClosed = false
@@ -120,7 +120,7 @@ export class Maintenance {
     return performance.now() - this.#busyAt < busyForMs
   }
 
-  /** Handles the answer of a look, which replaces the next routine run. */
+  /** Handles the result of a look, which replaces the next routine run. */
   onLook(dueMs: number | null, worksFrom: number): void {
     this.#worksFrom = worksFrom
     if (this.#isClosed || this.isBusy) return
@@ -178,7 +178,7 @@ export class Maintenance {
       const [row] = await this.#store.run<MaintenanceRow>('maintain', [maxMoved])
       this.#failures = 0
       this.#worksFrom = row!.works_from
-      // If the time has passed, an open transaction has locked a due job. Tries again soon.
+      // If the time has passed, an open transaction has locked a due job. The next run tries to move the job.
       if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
       // Another instance is running maintenance, and may have started before the request arrived.
       if (row!.moved === null && isCalled) {

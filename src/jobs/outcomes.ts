@@ -44,7 +44,7 @@ export interface EndedOutcome {
   readonly event: 'job.ended'
   readonly commits: boolean
   readonly state: 'retried' | 'cancelled' | 'discarded' | 'returned' | 'lost'
-  /** Undefined if another worker owns the job. Then there is nothing to record. */
+  /** Undefined if another worker owns the job, because then there is nothing to record. */
   readonly ending: Ending | undefined
 }
 
@@ -105,7 +105,7 @@ export function failureOf(run: Run, error: unknown): Outcome {
   return { event: 'job.failed', commits: false, state, ending, error }
 }
 
-/** Returns the outcome of an attempt whose job goes back to its queue. The attempt is not counted. */
+/** Returns the outcome of an attempt whose job is returned to its queue. The attempt is not counted. */
 export function returnOf(job: ClaimedJob): EndedOutcome {
   return { event: 'job.ended', commits: false, state: 'returned', ending: endingOf(job, 'returned', undefined) }
 }

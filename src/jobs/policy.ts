@@ -1,4 +1,5 @@
-// Retries and time limits: the rules for their options, and how a job's own options change those of its definition.
+// Retries and time limits: the rules for the options, and the precedence of a job's own options over its definition's
+// options.
 import {
   backoffMs,
   type Duration,
@@ -38,7 +39,7 @@ export interface JobRetryOptions extends RetryOptions {
   backoff?: Duration | undefined
 }
 
-/** Options of a single job that replace those of its definition. Part of the job's links. */
+/** Options of a single job that override its definition's options. Part of the job's links. */
 export interface OwnOptions {
   readonly attempts?: number | undefined
   readonly backoffMs?: number | undefined
@@ -63,7 +64,7 @@ const retryRules = {
 export const timeoutRule = duration(1, maxTimerMs)
 export const retryRule = { expected: 'an object', read: (given: unknown) => given }
 
-/** Reads the option `retry` of a definition. */
+/** Reads a definition's `retry` option. */
 export function readRetry(given: unknown) {
   const { attempts = 5, backoff = defaultTimes.jobBackoffMs, maxBackoff } = readOptions('retry', given, retryRules)
   if (typeof backoff === 'function' && maxBackoff !== undefined) {
@@ -72,7 +73,7 @@ export function readRetry(given: unknown) {
   return { attempts, backoff, maxBackoffMs: maxBackoff ?? defaultTimes.jobMaxBackoffMs }
 }
 
-/** Reads the options `retry` and `timeout` of a single job. Returns undefined if there are none. */
+/** Reads a single job's `retry` and `timeout` options. Returns undefined if there are none. */
 export function readOwnOptions(retry: unknown, timeoutMs: number | undefined): OwnOptions | undefined {
   const { attempts, backoff: backoffMs, maxBackoff: maxBackoffMs } = readOptions('retry', retry, ownRules)
   const own: OwnOptions = { attempts, backoffMs, maxBackoffMs, timeoutMs }

@@ -28,7 +28,7 @@ export interface RunContext extends TransactionContext {
   readonly tracing: TracerSlot
 }
 
-/** Attempt at a job, and the context that the handler receives. Expensive parts are created on first use. */
+/** Attempt to run a job, and the context that the handler receives. Expensive parts are created on first use. */
 export class Run extends Attempt implements JobContext {
   readonly startedAt = performance.now()
   readonly #context: RunContext

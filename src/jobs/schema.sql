@@ -37,8 +37,8 @@ create table holdfast.job (
 ) partition by range (entered_at);
 comment on table holdfast.job is
   'Jobs'' entries into their queues. Rows are only inserted. A job that returns to its queue gets another entry, and its newest entry '
-  'counts. Partitions are dropped when all their jobs have ended and their retention time has passed. The function job_find tells the state '
-  'of a job.';
+  'counts. Partitions are dropped when all their jobs have ended and their retention time has passed. The function job_find returns the '
+  'state of a job.';
 comment on column holdfast.job.id is 'ID of the job. It never changes.';
 comment on column holdfast.job.entry is 'Number of the entry. The number of a job''s first entry is the job''s ID.';
 comment on column holdfast.job.xid is
@@ -79,8 +79,8 @@ create table holdfast.frontier (
   primary key (queue, priority, number)
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.frontier is
-  'How far each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number is current. '
-  'The primary key turns two claims on the same jobs into an error.';
+  'Position up to which each level (a queue and a priority) has been claimed. Each claim inserts a row, and the row with the largest number '
+  'is current. The primary key makes a second claim of the same jobs fail.';
 comment on column holdfast.frontier.priority is 'Priority of the level. See job.';
 comment on column holdfast.frontier.era is 'Era whose entries are being read. Earlier eras have been read completely.';
 comment on column holdfast.frontier.base is 'Entries of transactions that this snapshot sees have been read.';
@@ -99,8 +99,8 @@ create table holdfast.job_skipped (
   has_key boolean not null
 );
 comment on table holdfast.job_skipped is
-  'Ready entries that a claim has skipped: the worker does not know their kind, or a transaction was using their unique key. A later claim '
-  'takes them from here.';
+  'Ready entries that a claim has skipped, because the worker does not know their kind, or because a transaction was using their unique '
+  'key. Later claims read these entries.';
 comment on column holdfast.job_skipped.entry is 'Number of the entry in job.';
 comment on column holdfast.job_skipped.priority is 'Priority of the job. See job.';
 comment on column holdfast.job_skipped.has_key is 'Whether the job has a unique key.';
@@ -194,7 +194,7 @@ comment on table holdfast.job_stopped is
   'are dropped. Columns without a comment: see job. The view job_history shows these jobs and those that are done.';
 comment on column holdfast.job_stopped.state is
   'cancelled: a caller or an operator cancelled the job. expired: no worker claimed the job before its deadline. discarded: the handler '
-  'discarded it. buried: the job failed permanently, and redrive brings it back.';
+  'discarded it. buried: the job failed permanently, and can be retried or redriven.';
 comment on column holdfast.job_stopped.progress is 'Last progress that the handler reported.';
 comment on column holdfast.job_stopped.error is 'Error that ended the job: name, message and code.';
 comment on column holdfast.job_stopped.claimed_at is 'Time of the last claim. Null if the job was never claimed.';
@@ -252,7 +252,7 @@ comment on column holdfast.job_kind.queue is 'Key of the queue in the definition
 comment on column holdfast.job_kind.input_schema is
   'JSON schema of the input. Null if the definition has no schema, or has a schema that cannot be converted.';
 comment on column holdfast.job_kind.keep_days is
-  'Number of days for which ended jobs are kept, if it is more than the retention time. Null if the definition does not say so.';
+  'Number of days for which ended jobs are kept, if this is longer than the retention time. Null if the definition sets no such number.';
 comment on column holdfast.job_kind.registered_at is 'Time when a worker last registered the kind, accurate to a day.';
 
 create table holdfast.job_archive (
@@ -285,10 +285,10 @@ comment on table holdfast.job_archive is
 comment on column holdfast.job_archive.priority is 'Priority of the job. See job.';
 comment on column holdfast.job_archive.failed is 'Number of failed attempts.';
 comment on column holdfast.job_archive.crashes is 'Number of workers that died while holding the job.';
-comment on column holdfast.job_archive.max_crashes is 'Number of crashes after which the job was to be buried.';
+comment on column holdfast.job_archive.max_crashes is 'Number of crashes after which the job would have been buried.';
 comment on column holdfast.job_archive.log is 'Last 100 lines that the handler had logged. See job.';
 comment on column holdfast.job_archive.failures is 'Last 20 attempts that failed or crashed. See job.';
-comment on column holdfast.job_archive.links is 'Links that the job had. See job.';
+comment on column holdfast.job_archive.links is 'Links of the job when it ended. See job.';
 comment on column holdfast.job_archive.meta is 'JSON object that the caller stored with the job. See job.';
 comment on column holdfast.job_archive.result is 'Return value of the handler. Null if it returned nothing.';
 comment on column holdfast.job_archive.keep_until is 'Time after which maintenance deletes the row.';
@@ -389,8 +389,9 @@ create table holdfast.lane (
   primary key (key, version)
 ) with (autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_scale_factor = 0.05);
 comment on table holdfast.lane is
-  'Lanes, budgets and rounds with jobs, or with a rate limit that has not recovered. Each of them has one row. Each change gives the row '
-  'the next version, and readers start at the highest version. Readers therefore need not skip old versions that a long transaction keeps.';
+  'Lanes, budgets and rounds with jobs, or with a rate limit that has not recovered. Each has one row. Each change gives the row the next '
+  'version, and readers start at the highest version. Therefore, readers need not skip old row versions that are kept because of a long '
+  'transaction.';
 comment on column holdfast.lane.key is
   'Key that lock_key() derives from the key of the queue and lane/<name> or round/<kind>, or from the namespace and budget/<name>.';
 comment on column holdfast.lane.version is 'Number of changes to the row.';
@@ -480,12 +481,12 @@ create table holdfast.job_event (
   primary key (job, number)
 );
 comment on table holdfast.job_event is
-  'Events that were sent to jobs. Each wait takes the first event with its name that no other wait has taken. Rows are deleted together with '
-  'the job''s history.';
+  'Events that were sent to jobs. Each wait receives the first event with its name that no other wait has received. Rows are deleted '
+  'together with the job''s history.';
 comment on column holdfast.job_event.job is 'ID of the job.';
 comment on column holdfast.job_event.number is 'Position among the events of the job.';
 comment on column holdfast.job_event.event is 'Name of the event.';
 comment on column holdfast.job_event.key is 'Idempotency key. A second event with the same name and key is ignored. Null if there is none.';
 comment on column holdfast.job_event.data is 'Data of the event. JSON null if the event has no data.';
 comment on column holdfast.job_event.sent_at is 'Time when the event was sent.';
-comment on column holdfast.job_event.step is 'Name of the step that has taken the event. Null until then.';
+comment on column holdfast.job_event.step is 'Name of the step that has received the event. Null until then.';

@@ -25,7 +25,7 @@ import type { JobStore } from './store.js'
 
 /** Maximum number of steps of a job, including cursors, sleeps and events. */
 export const maxSteps = 1_000
-/** Maximum size of the results of all steps of a job together, as JSON. */
+/** Maximum total size of the results of a job's steps, as JSON. */
 const maxStepBytes = 1_000_000
 const maxWaitMs = 3_650 * 86_400_000
 
@@ -159,7 +159,7 @@ export class Steps {
       )
     }
     if (!known && ++this.#count > maxSteps) {
-      throw new StepLimitError(`Expected at most ${maxSteps} steps per job, got another one, "${name}"`)
+      throw new StepLimitError(`Expected at most ${maxSteps} steps per job, but "${name}" would be one more`)
     }
     return known
   }
@@ -225,7 +225,10 @@ export class Steps {
     return json
   }
 
-  /** Ends the wait, or suspends the job: throws the error with which the handler's signal is aborted. */
+  /**
+   * Ends the wait, or suspends the job. To suspend the job, throws the error that is also the abort reason of the
+   * handler's signal.
+   */
   async #wait(
     step: string,
     kind: 'sleep' | 'event',

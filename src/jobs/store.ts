@@ -61,7 +61,10 @@ type StatementName =
 export class JobStore {
   readonly sql: Record<StatementName, Statement>
   readonly #options: JobStoreOptions
-  /** Whether the database's default isolation level is higher than read committed. The first statement that needs read committed determines this. */
+  /**
+   * Whether the database's default isolation level is higher than READ COMMITTED. Determined by the first statement
+   * that requires READ COMMITTED.
+   */
   #isHigherIsolation = false
 
   constructor(options: JobStoreOptions) {

@@ -51,7 +51,7 @@ export function stopMessage(reason: HoldfastError): StopMessage {
   return { type: 'stop', code, message, cause: isInstance(cause, Error) ? cause.message : undefined, part }
 }
 
-/** Returns the reason with which the signal aborts in the thread. The reason has the same class as in the worker. */
+/** Returns the abort reason of the signal in the thread. The reason has the same class as in the worker. */
 export function stopReasonOf({ code, message, cause, part }: StopMessage, attempt: CopiedAttempt): HoldfastError {
   const { id, fence, timeoutMs = 0 } = attempt
   if (code === 'JOB_CANCELLED') return new JobCancelledError(id, message)

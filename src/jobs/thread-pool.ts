@@ -129,7 +129,9 @@ export class ThreadPools {
     for (const pool of this.#pools.values()) pool.giveUpWaiting()
   }
 
-  /** Ends all threads. Does not wait, because a synchronous call of native code delays the end of its thread. */
+  /**
+   * Ends all threads. Does not wait for their ends, because a synchronous native call can delay the end of its thread.
+   */
   close(): void {
     for (const pool of this.#pools.values()) pool.close()
   }

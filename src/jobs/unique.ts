@@ -26,8 +26,8 @@ export interface UniqueOptions<Key = string> {
    */
   until?: 'started' | 'ended' | undefined
   /**
-   * How long the key stays reserved, even if the job ends earlier. A cancellation frees the key. Use either `for` or
-   * `until`.
+   * Time for which the key stays reserved, even if the job ends earlier. A cancellation frees the key. Use either `for`
+   * or `until`.
    */
   for?: Duration | undefined
   /**
@@ -63,7 +63,7 @@ interface NewUniqueJob {
 }
 
 /**
- * Validates the `unique` option. Returns a function that returns the key for an input and the option as JSON. With
+ * Validates the `unique` option. Returns a function that maps an input to its key and to the option as JSON. With
  * `many`, the key must be a function, because a constant key would be the same for all jobs.
  */
 export function readUnique(

@@ -12,7 +12,7 @@ export interface JobChanges {
   delay?: Duration | undefined
   /** The job's earliest start, as a point in time. */
   runAt?: Instant | undefined
-  /** Deadline for the start. Only a job that has not begun can get one. See `jobs.enqueue`. */
+  /** Deadline for the start. Only a job that has not begun can have a deadline. See `jobs.enqueue`. */
   startBy?: Duration | Instant | undefined
   /** Whole number from -5 to 5. */
   priority?: number | undefined
@@ -35,13 +35,13 @@ const updateRules = {
   input: { expected: 'an input', read: (given: unknown) => ({ value: given }) },
 }
 
-/** Returns the parameters of the statement `update`. */
+/** Returns the parameters for the `update` statement. */
 export async function updateValues(id: number, changes: JobChanges): Promise<unknown[]> {
   const { delay, runAt, startBy, priority, meta, definition, input } = readOptions('jobs.update', changes, updateRules)
   if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected either delay or runAt, got both')
   if ((definition === undefined) !== (input === undefined)) {
     throw new UsageError(
-      'Expected the options definition and input together, got one of them',
+      'Expected both options, definition and input, but got only one',
       'The definition contains the schema that validates the input.',
     )
   }

@@ -132,7 +132,7 @@ export function waitsForOf(row: WaitsForRow, steps: readonly JobStep[]): WaitsFo
   const { stage, run_at: until, paused_at: since, ahead } = row
   if (stage === 'time' && !row.is_due && until !== null) {
     const text = `until ${until.toISOString()}`
-    // The job may also be waiting for another attempt, which has not come to the open step yet.
+    // The job may also be waiting for another attempt, which has not reached the open step yet.
     const open = steps.find((step) => step.endedAt === null && Math.abs(Date.parse(step.until!) - +until) < 1_000)
     if (open?.event) return { reason: 'event', event: open.event, until, text: `the event "${open.event}", ${text}` }
     if (open) return { reason: 'sleep', step: open.name, until, text: `the end of its sleep, ${text}` }

@@ -20,7 +20,7 @@ interface Waiter {
   readonly reject: (error: unknown) => void
 }
 
-/** Waits for changes of jobs. While no call is waiting, it runs no statement. */
+/** Waits for job changes. Runs no statement while no call is waiting. */
 export class JobWatches {
   readonly #store: JobStore
   readonly #waiting = new Set<Waiter>()
@@ -75,7 +75,7 @@ export class JobWatches {
         const digests = new Map(rows.map(({ id, digest }) => [Number(id), digest]))
         for (const waiter of asked) {
           const digest = digests.get(waiter.id)
-          // A job that moves between tables during the statement can be missing once.
+          // A job that moves between tables during the statement can be missing from a single poll.
           if (digest === undefined && ++waiter.misses >= 2) waiter.resolve(null)
           else if (digest !== undefined && digest !== waiter.seen) waiter.resolve(digest)
         }

@@ -30,7 +30,8 @@ export class WorkerWakeup {
   }
 
   #endPause(): void {
-    // Forgets the room, because many attempts may end before the worker continues. Each `abort` creates an error.
+    // Clears the condition, so that only one `abort` is called even if many attempts end before the worker continues.
+    // Each `abort` creates an error.
     this.#hasRoom = undefined
     this.#pausing?.abort()
   }

@@ -41,7 +41,10 @@ const busyBeforeAwakeMs = 200
  */
 const minRestMs = 20
 const maxPauseMs = 5_000
-/** Maximum pause of an idle worker between two looks for jobs, without and with notifications of new jobs. */
+/**
+ * Maximum pause of an idle worker between two checks for jobs. `polls` applies without notifications of new jobs, and
+ * `listens` with notifications.
+ */
 const maxRestMs = { polls: 1_000, listens: 5_000 }
 /** Time without an internal failure after which the count of internal failures starts again. */
 const forgetBrokenMs = 60_000
@@ -84,7 +87,10 @@ export class Worker {
   /** Time since which enqueueing wakes this worker up. */
   #markedAt = 0
   #checkTimer: NodeJS.Timeout | undefined
-  /** Time at which the resting worker claims again, unless a look finds no job before. Undefined while the worker is not resting. */
+  /**
+   * Time at which the resting worker claims again. Each look that finds no job postpones this time. Undefined while the
+   * worker is not resting.
+   */
   #restUntil: number | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #thoroughAt = Number.NEGATIVE_INFINITY
@@ -171,13 +177,18 @@ export class Worker {
     this.#wakeup.signal()
   }
 
-  /** @internal What a look must check for this worker. Undefined unless the worker is resting in this epoch. */
+  /**
+   * @internal Returns the values that a look uses to check for this worker's jobs. Undefined unless the worker is
+   * resting in this epoch.
+   */
   lookFor(epoch: Epoch): { number: number; queues: readonly string[]; kinds: readonly string[] } | undefined {
     if (this.#restUntil === undefined || epoch !== this.#epoch) return undefined
     return { number: this.number, queues: this.#queues, kinds: this.#kinds }
   }
 
-  /** @internal Handles the answer of a look, which is as good as a claim that finds no jobs. */
+  /**
+   * @internal Handles the result of a look. A look that finds no job has the same effect as a claim that finds no jobs.
+   */
   onLook(isReady: boolean): void {
     if (isReady) this.wake()
     if (isReady || this.#restUntil === undefined) return
@@ -221,7 +232,7 @@ export class Worker {
     while (this.#arriving > 0) await new Promise((resolve) => setImmediate(resolve))
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
-      // Tells the other instances that this worker no longer claims jobs. Ignores errors, because closing does not
+      // Notifies the other instances that this worker no longer claims jobs. Ignores errors, because closing does not
       // depend on this statement.
       void this.#store.run('stop_claiming', [epoch.number, this.#options.number]).catch(() => {})
     }
@@ -306,7 +317,8 @@ export class Worker {
     this.#attempts.loseAll(this.#epoch?.loss)
     this.#isMarkedSleeping = false
     await maintenance.start()
-    // Other workers may have announced their jobs while this instance was not listening. If one of them dies now, only maintenance finds out.
+    // Other workers may have announced their jobs while this instance was not listening. If one of these workers dies
+    // now, only maintenance detects it.
     maintenance.noteActivity()
     await this.#store.run('register_worker', [
       epoch.number,
@@ -434,9 +446,9 @@ export class Worker {
   }
 
   /**
-   * Returns how long the worker rests. Transactions that began before the request for wake-ups was visible do not wake this
-   * worker. The longer ago the request was made, the fewer of them are left, so the worker looks less and less often.
-   * Without a listener, the worker finds new jobs only by polling.
+   * Returns how long the worker rests. Transactions that began before the request for wake-ups was visible do not wake
+   * this worker. The number of such transactions falls over time, so the worker checks less and less often. Without a
+   * listener, the worker finds new jobs only by polling.
    */
   #restMs(): number {
     const { hasListener } = this.#context
@@ -445,7 +457,10 @@ export class Worker {
     return Math.min(idleMs, hasListener ? maxRestMs.listens : maxRestMs.polls) * (0.75 + Math.random() / 2)
   }
 
-  /** Sends one statement after the other. On two connections, the later one could take effect first, and nothing would wake the worker. */
+  /**
+   * Sends one statement after the other. On two connections, the later statement could take effect first, and then
+   * nothing would wake the worker.
+   */
   #markSleeping(sleeping: boolean): Promise<unknown> {
     const values = [this.#epoch!.number, this.#options.number, sleeping]
     const marking = this.#marking.then(() => this.#store.run('set_sleeping', values))

@@ -35,8 +35,7 @@ export class LeaseNotHeldError extends HoldfastError {
 }
 
 /**
- * Reason with which a lease's signal is aborted if the lease is lost before it is released. Another process may now
- * hold the name.
+ * Abort reason of a lease's signal if the lease is lost before it is released. Another process may now hold the name.
  */
 export class LeaseLostError extends HoldfastError {
   readonly lease: string

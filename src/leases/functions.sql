@@ -266,7 +266,8 @@ create or replace function holdfast.guard_lease(key bigint, fence bigint) return
   end
   $$;
 comment on function holdfast.guard_lease(bigint, bigint) is
-  'Raises HF001 if the lease on a key has expired or belongs to a later holder. Call it in the transaction that makes the guarded writes.';
+  'Raises HF001 if the lease on a key has expired or belongs to a later holder. Call this function in the transaction that makes the '
+  'guarded writes.';
 
 create or replace function holdfast.leases_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable

@@ -57,8 +57,9 @@ select released_key as key, released_token as token
 from holdfast.release_leases($1::bigint[], $2::text[], $3::bigint[], $4)
 
 -- name: sweep
--- Deletes up to $1 rows whose names have been free for an hour. Reads the whole table, because a release deletes its row. The table therefore
--- contains little else than live leases, and an index on their expiry would make each renewal more expensive.
+-- Deletes up to $1 rows whose names have been free for an hour. Reads the whole table, because a release deletes its
+-- row. The table therefore contains almost only live leases, and an index on their expiry would make each renewal more
+-- expensive.
 with removed as (
   delete from holdfast.lease
   where key in (

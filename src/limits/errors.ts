@@ -58,8 +58,7 @@ export class LimitReachedError extends HoldfastError {
 }
 
 /**
- * Reason with which a permit's signal is aborted if the permit is lost before it is released. Another holder may have
- * been admitted.
+ * Abort reason of a permit's signal if the permit is lost before it is released. Another holder may have been admitted.
  */
 export class PermitLostError extends HoldfastError {
   readonly limit: string

@@ -186,8 +186,8 @@ create or replace function holdfast.limit_decide(
     -- The commit need not be flushed, because a crash empties the unlogged tables in any case.
     perform set_config('synchronous_commit', 'off', true);
 
-    -- Fast path: a single statement decides all entities that have no waiters and enough room for all their requests. A single request
-    -- arrives here only if limit_decide_one() could not decide it.
+    -- Fast path: a single statement decides the requests for all entities that have no waiters and have room for all of
+    -- their requests. A single request arrives here only if limit_decide_one() could not decide it.
     if cardinality(keys) > 1 and grace_over and not may_wait and epochs[1] = all(epochs) and holdfast.is_present(epochs[1]) then
       select
         coalesce(array_agg(a.key) filter (where not coalesce(fits_all, false)), '{}'),
@@ -431,9 +431,9 @@ comment on function holdfast.limit_decide(
   text, text, text, jsonb, text[], bigint[], bigint[], integer[], integer[], integer[], boolean
 ) is
   'Decides all permit requests from one event-loop turn, entity by entity. Kinds: try; wait (try, then queue); release; leave (the queue; '
-  'reports a grant that came first); cancel (release a request that may not have arrived). The verdict for an entity that another  '
-  'transaction has locked is locked; the caller retries it alone, with may_wait. Rows without an ordinal are waits from the same instance  '
-  'that this call granted. A request without a row refers to a permit that does not exist.';
+  'reports a grant that came first); cancel (release a request that may not have arrived). If another transaction has locked an entity, the '
+  'verdict is locked, and the caller retries the entity''s requests alone, with may_wait. Rows without an ordinal are waits from the same '
+  'instance that this call granted. A request without a row refers to a permit that does not exist.';
 
 create or replace function holdfast.limit_decide_one(
     channel text, own_instance text, namespace text, name text,
@@ -564,7 +564,8 @@ create or replace function holdfast.limit_check_waits(channel text, requests jso
   end
   $$;
 comment on function holdfast.limit_check_waits(text, jsonb) is
-  'Reports which waits were granted. Only reads, unless a holder or waiter has died or there is room. In these cases, grants permits to the queue first.';
+  'Reports which waits were granted. Writes only if a holder or waiter has died or there is room. In these cases, grants permits to the '
+  'queue first.';
 
 create or replace function holdfast.rate_after_ns(full_at bigint, now_ns bigint, interval_ns bigint, burst bigint, cost bigint)
   returns bigint
@@ -667,8 +668,8 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
   end
   $$;
 comment on function holdfast.rate_decide(jsonb, boolean) is
-  'Decides rate requests on this database''s clock: allowed, refused (with the nanoseconds until it would be allowed), or locked by '
-  'another transaction (the caller retries it alone). A refusal writes nothing.';
+  'Decides rate requests on this database''s clock: allowed, refused (with the nanoseconds until it would be allowed), or locked by another '
+  'transaction (the caller retries the request alone). A refusal writes nothing.';
 
 create or replace function holdfast.rate_decide_one(
     key bigint, namespace text, name text, interval_ns bigint, burst bigint, cost bigint, wait_ns bigint

@@ -22,10 +22,7 @@ export class LockTimeoutError extends HoldfastError {
   }
 }
 
-/**
- * Reason with which a lock's signal is aborted if the lock is lost before it is released. Another process may now hold
- * the name.
- */
+/** Abort reason of a lock's signal if the lock is lost before it is released. Another process may now hold the name. */
 export class LockLostError extends HoldfastError {
   readonly lock: string
   readonly fence: number
@@ -43,8 +40,7 @@ export class LockLostError extends HoldfastError {
 }
 
 /**
- * Reason with which a lock's signal is aborted if an operator requests the lock's release. You hold the lock until you
- * release it.
+ * Abort reason of a lock's signal if an operator requests the lock's release. You hold the lock until you release it.
  */
 export class ReleaseRequestedError extends HoldfastError {
   readonly lock: string

@@ -24,7 +24,7 @@ export class HoldRecorder {
     readonly statements: HoldRecorderStatements,
   ) {}
 
-  /** Starts the poller, which runs as long as there is a hold, a waiting request or a recorded row. */
+  /** Starts the poller, which runs while there is a hold, a waiting request or a recorded row. */
   wake(): void {
     this.#poller.start()
   }

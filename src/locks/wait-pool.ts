@@ -158,8 +158,8 @@ export class WaitConnection {
   }
 
   /**
-   * Resolves when no cancellation is on its way. Otherwise a late cancellation could interrupt the next statement of this
-   * connection, for example a release.
+   * Resolves when no cancellation is in transit. Otherwise, a late cancellation could interrupt this connection's next
+   * statement, for example a release.
    */
   async #cancelled(): Promise<void> {
     this.#sliceEndsAt = 0

@@ -7,7 +7,7 @@ import { type Logger, type LogLevel, type WriteLine, writeToLogger, writeToStder
 
 interface LogOptions {
   readonly events: Events
-  /** Undefined: stderr. False: no log. */
+  /** Undefined means stderr. False means that nothing is logged. */
   readonly log: Logger | false | undefined
   readonly namespace: string
   /** The instance, whose name may change when it reconnects. */

@@ -35,7 +35,7 @@ export const lines: { readonly [Name in EventName]?: Describe<Name> } = {
   'instance.name-taken': ({ wanted, name }) => ({
     level: 'warn',
     topic: 'name taken',
-    text: `another live instance has the ${quotedList('name', [wanted])}, so this instance has the ${quotedList('name', [name])}`,
+    text: `another live instance already uses the ${quotedList('name', [wanted])}, so this instance uses the ${quotedList('name', [name])}`,
   }),
   'lock.lost': ({ names, heldMs, reason }) => {
     // No line, because the `election.lost` event reports the same loss.
@@ -117,7 +117,8 @@ function failed(what: string, error: unknown, level: LogLevel = 'error'): Line {
 }
 
 function lost(topic: string, what: string, heldMs: number, reason: Error): Line {
-  // The reason repeats the name. Its cause is the error that ended the session or the lease.
+  // The reason's message repeats the name. The line shows only the reason's `cause`: the error that ended the session
+  // or the lease.
   const cause = memberOf(reason, 'cause') ?? reason
   const text = `${what} was lost after ${formatDuration(heldMs)}: ${errorText(cause)}`
   return { level: 'error', topic: `${topic} lost`, text, failure: { error: reason } }

@@ -1,12 +1,12 @@
 import { awaitValue, isThenable, memberOf, type OptionRule, toRecordedError } from '../base/index.js'
 
-/** Severity of a line. `info` lines go to `warn` if the logger has no function `info`. */
+/** Severity of a line. If the logger has no `info` function, `info` lines go to `warn`. */
 export type LogLevel = 'info' | 'warn' | 'error'
 
 /**
  * Destination of the lines that an instance logs, such as `console`. Each function receives a line as its only argument.
  *
- * If the logger also has a function `bindings`, as pino's and Fastify's loggers do, each function receives two
+ * If the logger also has a `bindings` function, as pino's and Fastify's loggers do, each function receives two
  * arguments: an object with the event's fields, and the line.
  */
 export interface Logger {

@@ -14,20 +14,20 @@ import {
   type ScheduleRun,
 } from '../index.js'
 
-/** Decorator of a method with this type. Other methods do not compile. */
+/** Decorator for methods of this type. With other methods, the program does not compile. */
 export type DecoratorOf<Method> = <Given extends Method>(
   target: object,
   name: string | symbol,
   descriptor: TypedPropertyDescriptor<Given>,
 ) => void
 
-/** Task that a decorator adds to a method. The module starts the tasks in processes that work. */
+/** Task that a decorator adds to a method. The module starts the tasks in processes that set the `work` option. */
 export type Task =
   | { readonly type: 'job'; readonly name: string; define(run: RunMethod): ImplementedJob }
   | { readonly type: 'schedule'; readonly name: string; define(run: RunMethod): ScheduleDefinition }
   | { readonly type: 'leader task'; readonly name: string; readonly options: CampaignOptions | undefined }
 
-/** Calls the decorated method on the instance of the provider. */
+/** Calls the decorated method on the provider's instance. */
 export type RunMethod = (...given: unknown[]) => unknown
 
 /** Maps the prototype of each decorated class to the tasks of its methods. */
@@ -35,8 +35,8 @@ const tasksByPrototype = new WeakMap<object, Map<string | symbol, Task[]>>()
 const prototypes = new Set<object>()
 
 /**
- * Runs the jobs of a definition with the decorated method, in processes with the option `work`. The method belongs to a
- * provider or a controller, and receives the input and the context of the job.
+ * Runs a definition's jobs with the decorated method, in processes that set the `work` option. The method belongs to a
+ * provider or a controller, and receives the job's input and context.
  *
  * @example
  * import { JobHandler } from 'holdfast/nestjs'
@@ -64,8 +64,8 @@ export function JobHandler(definition: JobDefinition, options?: { batch: BatchOp
 }
 
 /**
- * Runs the decorated method at each tick of a schedule, on one process of the fleet. The schedule starts in processes
- * with the option `work`.
+ * Runs the decorated method at each tick of a schedule, in one process of the fleet. The schedule starts in processes
+ * that set the `work` option.
  *
  * @example
  * import { Schedule } from 'holdfast/nestjs'
@@ -79,8 +79,8 @@ export function Schedule(name: string, options: ScheduleOptions): DecoratorOf<(r
 }
 
 /**
- * Runs the decorated method on one process of the fleet at a time, the elected leader. The campaign starts in processes
- * with the option `work`.
+ * Runs the decorated method in one process of the fleet at a time, the elected leader. The campaign starts in processes
+ * that set the `work` option.
  *
  * @example
  * import { LeaderTask } from 'holdfast/nestjs'
@@ -105,13 +105,13 @@ export function tasksOf(object: object): { readonly method: string | symbol; rea
   return [...found].flatMap(([method, tasks]) => tasks.map((task) => ({ method, task })))
 }
 
-/** Returns the classes of this process whose methods are decorated. */
+/** Returns the classes in this process that have decorated methods. */
 export function decoratedClasses(): { readonly name: string; readonly prototype: object }[] {
   return [...prototypes].map((prototype) => ({ name: prototype.constructor.name, prototype }))
 }
 
 function unused(): never {
-  throw new Error('This function only stands for a method until the application has started')
+  throw new Error('This function is only a placeholder for a method until the application has started')
 }
 
 function taskDecorator(decorator: string, task: Task): DecoratorOf<never> {

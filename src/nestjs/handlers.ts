@@ -1,4 +1,4 @@
-// Finds the decorated methods of an application, and starts their jobs, schedules and campaigns.
+// Finds an application's decorated methods, and starts their jobs, schedules and campaigns.
 import { Logger } from '@nestjs/common'
 import type { DiscoveryService } from '@nestjs/core'
 import { UsageError } from '../base/index.js'
@@ -15,7 +15,7 @@ interface Handler {
   readonly run: RunMethod
 }
 
-/** Starts all tasks of the application. Throws before it starts anything if the registrations are invalid. */
+/** Starts all tasks of the application. If the registrations are invalid, throws before it starts any task. */
 export function startHandlers(holdfast: Holdfast, discovery: DiscoveryService, options: WorkOptions | undefined): void {
   const handlers = findHandlers(discovery)
   checkNames(handlers)
@@ -65,7 +65,7 @@ function handlerOf(wrapper: InstanceWrapper, instance: object, method: string | 
   return { task, place, run: (...given) => methods[method]!(...given) }
 }
 
-/** Throws if two methods have a task of the same name. */
+/** Throws if two methods have tasks with the same name. */
 function checkNames(handlers: readonly Handler[]): void {
   const places = new Map<string, string>()
   for (const { task, place } of handlers) {
@@ -93,11 +93,11 @@ function notSingleton(wrapper: InstanceWrapper): UsageError {
 function noHandlers(decorated: readonly string[]): UsageError {
   return decorated.length === 0
     ? new UsageError(
-        'The option `work` is set, but no method of a provider has @JobHandler, @Schedule or @LeaderTask',
-        'Decorate a method of a provider, or remove the option `work` in processes that only enqueue jobs.',
+        'The `work` option is set, but no method of a provider has @JobHandler, @Schedule or @LeaderTask',
+        'Decorate a method of a provider, or remove the `work` option in processes that only enqueue jobs.',
       )
     : new UsageError(
-        `The option \`work\` is set, but none of the decorated classes is a provider: ${decorated.join(', ')}`,
+        `The \`work\` option is set, but none of the decorated classes is a provider: ${decorated.join(', ')}`,
         remedy,
       )
 }

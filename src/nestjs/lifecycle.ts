@@ -28,7 +28,10 @@ export class Lifecycle implements OnApplicationBootstrap, BeforeApplicationShutd
     }
   }
 
-  /** The application still handles requests. Their locks, leases and enqueues work until they have finished. */
+  /**
+   * The application is still handling requests. Until these requests have finished, they can use locks, leases and
+   * enqueues.
+   */
   async beforeApplicationShutdown(): Promise<void> {
     await this.#holdfast.drain({ within: this.#settings.drainWithin })
   }

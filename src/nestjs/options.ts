@@ -4,8 +4,9 @@ import type { HoldfastOptions, Logger, WorkOptions } from '../index.js'
 
 export interface HoldfastModuleOptions extends HoldfastOptions {
   /**
-   * Whether this process runs the decorated methods (`@JobHandler`, `@Schedule`, `@LeaderTask`) of the application, or
-   * the options of its worker. The default is false: the process only enqueues jobs and uses locks, limits and once.
+   * Whether this process runs the application's decorated methods (`@JobHandler`, `@Schedule`, `@LeaderTask`). Pass an
+   * object instead of `true` to set the worker's options. The default is false: the process only enqueues jobs and uses
+   * locks, limits and once.
    */
   work?: boolean | WorkOptions | undefined
   /** Maximum time that a shutdown waits for running work. The default is `30s`. */
@@ -16,7 +17,7 @@ export type Settings = ReturnType<typeof readSettings>
 
 const rules = {
   work: {
-    expected: 'true, false, or the options of a worker',
+    expected: 'true, false, or an object with worker options',
     hint: 'For example: work: { concurrency: 50 }',
     read: (given: unknown) =>
       typeof given === 'boolean' || (typeof given === 'object' && given !== null)
@@ -26,7 +27,7 @@ const rules = {
   drainWithin: closeOptionRules.within,
 }
 
-/** Separates the options of the module from the options of the instance, which `Holdfast.open` checks. */
+/** Separates the module's options from the instance's options, which `Holdfast.open` checks. */
 export function readSettings(options: HoldfastModuleOptions) {
   const { work, drainWithin, ...instance } = { ...options }
   const read = readOptions('HoldfastModule', { work, drainWithin }, rules)

@@ -1,12 +1,13 @@
 -- Read-only statement about what has changed. Returns one JSON document.
 
 -- name: changes
--- Returns what has changed in a namespace ($1, or null for all) in the last $2 hours, the latest $3 changes of the kinds $4 (null for all). Reads at
--- most $5 rows for each kind of change, queue and schedule. Instances that opened or ended within the same minute are one change, and so are the failed
--- jobs of one kind, or the failed runs of one schedule, with pauses of at most five minutes. An instance that opens is a new deployment if it has another version than the instance
--- that opened before it, and no open instance has its version. Leaves out instances that were open for less than ten seconds, such as
--- commands. Uses the indexes instance_name_opened_at, instance_name_gone_at, term_ended_at, job_stopped_state, tick_not_done, gap_pkey,
--- schedule_rule_pkey and audit_at.
+-- Returns the latest $3 changes of the kinds $4 (null for all) in a namespace ($1, or null for all) in the last $2
+-- hours. Reads at most $5 rows for each kind of change, each queue and each schedule. Instances that opened or ended
+-- within the same minute are combined into one change. Failed jobs of one kind, and failed runs of one schedule, are
+-- combined if the time between two failures is at most five minutes. An instance that opens is a new deployment if its
+-- version differs from the version of the instance that opened before it, and no open instance has its version. Omits
+-- instances that were open for less than ten seconds, such as commands. Uses the indexes instance_name_opened_at,
+-- instance_name_gone_at, term_ended_at, job_stopped_state, tick_not_done, gap_pkey, schedule_rule_pkey and audit_at.
 with span as materialized (
   select now, now - make_interval(secs => $2::float8 * 3600) as from_at from (select clock_timestamp() as now offset 0) as clock
 ),
@@ -72,7 +73,7 @@ run_burst as materialized (
   select *, count(*) filter (where before is null or ended_at - before > interval '5 minutes') over (partition by schedule order by ended_at) as number
   from failed_run
 ),
--- An instance records a term within a minute. Until then, only the table election contains a new leader.
+-- An instance records a new term within a minute. Until then, only the table election contains the new leader.
 led as (
   select namespace, label as name, term.fence, term.began_at as at, term.instance, term.instance_name
   from (

@@ -26,11 +26,11 @@ export const changeKinds = [
 
 export type ChangeKind = (typeof changeKinds)[number]
 
-/** Kinds of changes that explain a change of throughput or of latency. */
+/** Kinds of changes that can explain a change in throughput or latency. */
 export const markKinds = ['deployed', 'instances-lost', 'schedule-failed', 'server-restarted'] as const
 
 const maxChanges = 200
-/** Maximum number of rows that are read for each kind of change, queue and schedule. */
+/** Maximum number of rows that are read for each kind of change, each queue and each schedule. */
 const maxPerSubject = 500
 
 export interface ChangeFilter {
@@ -51,7 +51,7 @@ export interface Changes {
   readonly rows: readonly Change[]
 }
 
-/** Something that has changed in the fleet. */
+/** A change in the fleet. */
 export interface Change {
   /** Kind of the change. */
   readonly kind: ChangeKind
@@ -73,7 +73,7 @@ export interface Change {
   readonly detail: string | null
   /** Name of the latest error. For an act: `failed`, `unfinished` or null. */
   readonly errorName: string | null
-  /** ID of an instance that took part. Null if none did. */
+  /** ID of an instance that the change concerns. Null if there is none. */
   readonly instance: string | null
   /** Name of this instance. Null if the name is no longer known. */
   readonly instanceName: string | null
@@ -87,7 +87,7 @@ interface ChangesDocument {
   rows: (Omit<Change, 'at'> & { at: number })[] | null
 }
 
-/** Reads what has changed. Part of the `Observer`. */
+/** Reads the fleet's changes. Part of the `Observer`. */
 export class ChangeReader {
   readonly #reader: Reader
   readonly #sql: Record<'changes', Statement>

@@ -26,7 +26,7 @@ export interface Participant {
   readonly job: WaitingJob | null
 }
 
-/** A job that is waiting, is ready, or has failed while other jobs are waiting for its retry. */
+/** A job that is waiting, is ready, or has failed while other jobs are waiting for it to be retried. */
 export interface WaitingJob {
   /** ID of the job. */
   readonly id: number
@@ -74,8 +74,8 @@ export interface Holding {
   readonly participant: string
   /**
    * Kind of hold. `min-hold`: the lease was released, but its minimum hold still blocks the name. `place`: a job
-   * occupies a slot of the lane, or a part of the budget. `job`: other jobs wait for the job itself. `rate`: the lane or
-   * budget has free slots, but has used up its rate.
+   * occupies a slot in the lane, or uses part of the budget. `job`: other jobs wait for the job itself. `rate`: the
+   * lane or budget has free slots, but has used up its rate.
    */
   readonly how: 'lock' | 'lease' | 'min-hold' | 'permit' | 'place' | 'job' | 'rate'
   /** Lock mode in which the name is held. */
@@ -88,11 +88,11 @@ export interface Holding {
   readonly weight: number
   /** Start of the hold. Null until a start is recorded. */
   readonly since: Date | null
-  /** Duration of the hold so far, in milliseconds by the database clock. */
+  /** Duration of the hold so far, in milliseconds according to the database clock. */
   readonly forMs: number | null
   /**
-   * Milliseconds until the name becomes free if the hold is not renewed. Null if the name does not become free on its
-   * own.
+   * Milliseconds until the name becomes free if the hold is not renewed. Null if the name becomes free only when the
+   * holder releases it.
    */
   readonly freeInMs: number | null
 }
@@ -109,7 +109,7 @@ export interface Wait {
   readonly weight: number
   /** Start of the wait. */
   readonly since: Date | null
-  /** Duration of the wait so far, in milliseconds by the database clock. */
+  /** Duration of the wait so far, in milliseconds according to the database clock. */
   readonly forMs: number | null
   /**
    * The participant's recorded calls that are waiting for this name. A call is recorded only after it has waited for 1

@@ -1,8 +1,8 @@
 import { type ContendedName, holderIds, type Wait } from './contended.js'
 
 /**
- * A cycle of participants. Each participant waits for a name that the next one holds, and the last one waits for a name
- * that the first one holds.
+ * A cycle of participants. Each participant waits for a name that the next participant holds. The last participant
+ * waits for a name that the first participant holds.
  */
 export interface Cycle {
   /**
@@ -78,7 +78,7 @@ function callNodes(names: readonly ContendedName[]): WaitNode[] {
   }
 }
 
-/** Returns one node per wait of an instance. Each node lists everything else that the instance holds. */
+/** Returns one node for each wait of an instance. The node lists the other names that the instance holds. */
 function instanceNodes(names: readonly ContendedName[]): WaitNode[] {
   const held = new Map<string, Set<string>>()
   for (const name of names) {

@@ -1,11 +1,12 @@
 -- Read-only statements about deliveries.
 
 -- name: deliveries
--- Returns at most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the $4 latest deliveries, the
--- latest first. With a key prefix ($5), scans the first $4 keys of each namespace in key order instead. isCut is true if the scan stopped
--- early. $6 is the place after which the scan starts, or null: the expiry in microseconds and the key or, with a prefix, the namespace and the
--- key. Returns only deliveries that started within $7 milliseconds, if $7 is not null. The limit is a subquery, so that the planner chooses
--- the index. Uses the indexes delivery_expires_at and delivery_pkey.
+-- Returns at most $3 deliveries in a namespace ($1, or null for all) and in the given states ($2). Scans the $4 latest
+-- deliveries, the latest first. With a key prefix ($5), scans the first $4 keys of each namespace in key order instead.
+-- isCut is true if the scan stopped early. $6 is the position after which the scan starts, or null: the expiry in
+-- microseconds and the key or, with a prefix, the namespace and the key. Returns only deliveries that started within $7
+-- milliseconds, if $7 is not null. The limit is a subquery, so that the planner chooses the index. Uses the indexes
+-- delivery_expires_at and delivery_pkey.
 with recursive
 spaces as (
   (select namespace from holdfast.delivery where $5::text is not null order by namespace limit 1)
@@ -90,7 +91,7 @@ order by
   delivery.key
 
 -- name: delivery
--- Returns one delivery. Omits an answer of more than $3 bytes, and truncates the body to $3 bytes. Uses the index delivery_pkey.
+-- Returns one delivery. Omits a result of more than $3 bytes, and truncates the body to $3 bytes. Uses the index delivery_pkey.
 select
   delivery.key,
   delivery.namespace,

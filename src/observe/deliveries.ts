@@ -14,7 +14,7 @@ export interface DeliveryFilter {
   readonly limit?: number | undefined
 }
 
-/** A delivery that is running or has a recorded answer. */
+/** A delivery that is running or has a recorded result. */
 export interface ObservedDelivery {
   /** Idempotency key of the delivery. */
   readonly key: string
@@ -22,7 +22,7 @@ export interface ObservedDelivery {
   readonly namespace: string
   /**
    * `in-flight`: the delivery is running. `lost`: the instance that ran the delivery is dead, so the handler will run
-   * again for the next delivery with the same key. `done` and `failed`: the delivery has a recorded answer.
+   * again for the next delivery with the same key. `done` and `failed`: the delivery has a recorded result.
    */
   readonly state: DeliveryState
   /** Instance that is running the delivery or ran it last. */
@@ -37,39 +37,42 @@ export interface ObservedDelivery {
   readonly fence: number
   /** Start of the run. */
   readonly startedAt: Date
-  /** Time when the answer was recorded. */
+  /** Time when the result was recorded. */
   readonly finishedAt: Date | null
   /** Time when the key expires. After this time, the key counts as new. */
   readonly expiresAt: Date
-  /** Milliseconds since the delivery finished, or since it started if it is still running, by the database clock. */
+  /**
+   * Milliseconds since the delivery finished, or since it started if it is still running, according to the database
+   * clock.
+   */
   readonly forMs: number
 }
 
-/** A delivery and its answer. */
+/** A delivery and its result. */
 export interface DeliveryDetails extends ObservedDelivery {
   /** Fingerprint of the payload. Null if the call passed no fingerprint. */
   readonly fingerprint: string | null
   /**
-   * Recorded answer or failure, as JSON. Null if nothing is recorded, or if the JSON is larger than `maxShownBytes`.
+   * Recorded result or failure, as JSON. Null if nothing is recorded, or if the JSON is larger than `maxShownBytes`.
    */
   readonly value: string | null
-  /** Size of the answer as JSON, in bytes. Null if no answer is recorded. */
+  /** Size of the result as JSON, in bytes. Null if no result is recorded. */
   readonly valueBytes: number | null
-  /** Binary part of the answer. Contains only the first `maxShownBytes` bytes. */
+  /** Binary part of the result. Contains only the first `maxShownBytes` bytes. */
   readonly body: Buffer | null
-  /** Size of the answer's binary part, in bytes. Null if the answer has no binary part. */
+  /** Size of the result's binary part, in bytes. Null if the result has no binary part. */
   readonly bodyBytes: number | null
 }
 
 const dates = ['startedAt', 'finishedAt', 'expiresAt'] as const
 /** Maximum number of deliveries that a search scans. */
 const maxSearched = 20_000
-/** Maximum number of bytes to read from an answer. */
+/** Maximum number of bytes to read from a result. */
 export const maxShownBytes = 65_536
 
 export interface DeliverySearchResult {
   readonly rows: ObservedDelivery[]
-  /** Place after which the search continues. Null if the search is complete. */
+  /** Position after which the search continues. Null if the search is complete. */
   readonly next: string | null
   /** Number of scanned deliveries if the search stopped because it had scanned many. Otherwise null. */
   readonly searchedRows: number | null
@@ -114,7 +117,7 @@ export class DeliveriesObserver {
     ]
     type Row = RawRow<ObservedDelivery> & { isCut: boolean; matches: boolean; place: [string, string] }
     const scanned = await this.#reader.read<Row>(this.#sql.deliveries.text, values)
-    // The scan is complete up to the first place at which it stopped.
+    // The scan is complete up to the first position at which it stopped.
     const cutAt = scanned.findIndex(({ isCut }) => isCut)
     const found = (cutAt < 0 ? scanned : scanned.slice(0, cutAt + 1)).filter(({ matches }) => matches)
     const hasMore = found.length > limit
@@ -152,7 +155,5 @@ function readPlace(text: string): [string, string] {
   } catch {
     // Reported below.
   }
-  throw new UsageError(
-    `Expected the place of a page that this version returned, got ${JSON.stringify(text.slice(0, 100))}`,
-  )
+  throw new UsageError(`Expected a page position that this version returned, got ${JSON.stringify(text.slice(0, 100))}`)
 }

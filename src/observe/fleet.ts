@@ -5,7 +5,7 @@ import { type RawRow, readDocument, readRow } from './rows.js'
 
 export interface FleetFilter {
   readonly namespace?: string | undefined
-  /** Part of the name or the ID, or part of the host and process, as in `web-1/4242`. */
+  /** Part of the name, of the ID, or of the host and process, such as `web-1/4242`. */
   readonly search?: string | undefined
   /** Maximum number of instances. Default: all. */
   readonly limit?: number | undefined
@@ -61,7 +61,7 @@ export interface FleetInstance extends InstanceIdentity {
   readonly pid: number | null
   /** Connection pooler between the instance and the server. */
   readonly pooler: string
-  /** Milliseconds of silence after which the instance counts as dead. */
+  /** Milliseconds without contact after which the instance counts as dead. */
   readonly expiryMs: number
   /** Number of times that the instance lost its presence and reconnected. */
   readonly reconnects: number
@@ -79,7 +79,7 @@ export interface FleetInstance extends InstanceIdentity {
   >
   /** Time when the instance opened. */
   readonly openedAt: Date
-  /** Milliseconds since the instance opened, by the database clock. */
+  /** Milliseconds since the instance opened, according to the database clock. */
   readonly forMs: number
   /** Time of the last reconnection. If the instance has never reconnected, the time when it opened. */
   readonly epochSince: Date

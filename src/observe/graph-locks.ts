@@ -30,7 +30,7 @@ export interface LeaseRow {
   free_in_ms: number
 }
 
-/** Names of locks, leases and elections, which share one key space. */
+/** The names of locks, leases and elections. These names share one set of keys. */
 export class LockedNames {
   readonly #locks: readonly ObservedLock[]
   readonly #waits: readonly RecordedWaitRow[]

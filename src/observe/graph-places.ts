@@ -10,7 +10,7 @@ export interface PlaceRow {
   queue: string | null
   max: number
   holds: boolean
-  /** Total number of holders (for a holder) or waiters (for a waiter). */
+  /** Total number of the name's holders if this row is a holder, or of its waiters if this row is a waiter. */
   count: number
   in_use: number
   instance: string | null

@@ -30,7 +30,8 @@ where wait.valid_until > clock_timestamp()
 order by wait.since, wait.instance, wait.request
 
 -- name: leased
--- Returns the leases and minimum holds on the names that calls are waiting for as locks or leases. Uses the index lease_pkey.
+-- Returns the lease or the remaining minimum hold of each name that a call is waiting for, either as a lock or as a
+-- lease. Uses the index lease_pkey.
 with
 -- include: advisory
 contended as materialized (
@@ -114,9 +115,9 @@ where placed.place <= $2
 order by placed.key, holds desc, placed.place
 
 -- name: lanes
--- Returns the jobs that occupy the slots of each lane and the places of each budget in whose list jobs are waiting, and the waiting jobs in
--- order. If there is room, the waiting jobs are waiting because of the rate. Groups that wait for their turn are not listed, because nothing
--- blocks them. Uses the indexes waiting_lane, lane_pkey and job_lane.
+-- For each lane and each budget that jobs are waiting for, returns the jobs that use its slots, and the waiting jobs in
+-- order. If there is room, the jobs are waiting because of the rate limit. Groups that wait for their turn are not
+-- listed, because nothing blocks them. Uses the indexes waiting_lane, lane_pkey and job_lane.
 with recursive parked_in as (
   (select lane as key from holdfast.waiting where lane is not null order by lane limit 1)
   union all
@@ -165,7 +166,7 @@ placed as (
     limit $2
   ) as job
   union all
-  -- Of the jobs with a budget, claims show only those that are running.
+  -- Claims contain only those jobs with a budget that are running.
   select
     contended.key, true, job.id, job.kind, job.since, 'running', job.session, job.weight, null,
     row_number() over (partition by contended.key order by job.id)
@@ -235,8 +236,8 @@ left join holdfast.instance_name as instance on instance.id = worker.instance
 order by placed.key, placed.holds desc, placed.place
 
 -- name: needs
--- Returns the jobs that block their dependants (see job_blocks_dependent), and the dependants. A finished job does not block dependants that
--- are about to be released or cancelled. Uses the indexes dependency_pkey and waiting_pkey.
+-- Returns the jobs that block their dependents (see job_blocks_dependent), and the dependents. A finished job does not
+-- block dependents that are about to be released or cancelled. Uses the indexes dependency_pkey and waiting_pkey.
 with recursive needed as (
   (select needs from holdfast.dependency order by needs limit 1)
   union all

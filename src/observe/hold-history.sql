@@ -1,9 +1,9 @@
 -- Read-only statements about name samples and terms.
 
 -- name: timeline
--- Returns how long names were held and waited for in the last $3 hours, in columns of $5 minutes. Returns at most $4 names in a namespace
--- ($1, or null for all) whose label contains a text ($2, or null), the longest waits first. Omits empty columns. Uses the index
--- sample_pkey.
+-- Returns the times for which names were held and waited for in the last $3 hours, in columns of $5 minutes. Returns at
+-- most $4 names in a namespace ($1, or null for all) whose label contains a text ($2, or null), the longest waits
+-- first. Omits empty columns. Uses the index sample_pkey.
 with span as materialized (
   select
     until_at - make_interval(mins => columns * $5::integer) as from_at,

@@ -62,7 +62,7 @@ export interface ObservedTerm {
   readonly instance: string
   /** Name of the instance when it recorded the term. */
   readonly instanceName: string | null
-  /** The instance's host. Null, as is `osPid`, if the host was no longer known when the term was recorded. */
+  /** The instance's host. If the host was no longer known when the term was recorded, `host` and `osPid` are null. */
   readonly host: string | null
   readonly osPid: number | null
   readonly beganAt: Date

@@ -5,11 +5,12 @@ export const maxIndexed = 10_000
 const maxPatterns = 16
 
 /**
- * Returns JSON values, one of which each matching input contains. Returns undefined if the indexes on inputs cannot find
- * the value. An input that contains one of the values does not always match, so the search also applies its filter.
+ * Returns JSON values for the indexes on inputs. Each matching input contains at least one of these values. Returns
+ * undefined if the indexes cannot find the value. An input that contains one of the values does not always match, so
+ * the search also applies its filter.
  */
 export function inputPatterns({ path, value }: PathValue): string[] | undefined {
-  // A missing part has the value null, and the text of an object or a list depends on its spaces.
+  // A missing part counts as null, and the text of an object or a list depends on its spaces.
   if (value === 'null' || /^\s*[[{]/.test(value)) return undefined
   const scalars = [value, ...scalarOf(value)]
   const leaves: unknown[] = scalars.flatMap((scalar) => [scalar, [scalar]])
@@ -20,7 +21,7 @@ export function inputPatterns({ path, value }: PathValue): string[] | undefined 
   return patterns.length <= maxPatterns ? patterns.map((pattern) => JSON.stringify(pattern)) : undefined
 }
 
-/** Returns the number or the boolean that a text denotes. */
+/** Returns the number or the boolean that a text represents. */
 function scalarOf(text: string): unknown[] {
   try {
     const value: unknown = JSON.parse(text)

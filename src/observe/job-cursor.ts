@@ -9,21 +9,23 @@ const archivedStates = jobStates.filter(hasEnded)
 /** States of the source `stopped`. */
 export const stoppedStates = ['cancelled', 'expired', 'discarded'] as const satisfies readonly JobState[]
 
-/** The place after which each source continues. An empty place is the start. A source that is complete has no place. */
+/**
+ * The position after which each source continues. An empty position is the start. A complete source has no position.
+ */
 export type Places = Readonly<Record<string, readonly number[]>>
 
-/** Where a source stopped. */
+/** Position at which a source stopped. */
 export interface SourceState {
   readonly name: string
   /** Number of matching jobs that the source found, including jobs that did not fit on the page. */
   readonly found: number
-  /** Last scanned place, if the source stopped because it had scanned many jobs. */
+  /** Last scanned position, if the source stopped because it had scanned many jobs. */
   readonly cutAt: readonly number[] | null
   /** Number of scanned jobs, if the source stopped early. */
   readonly scanned: number
 }
 
-/** Returns the start of each source that a search reads. */
+/** Returns the start position of each source that a search reads. */
 export function placesOf({ ids, words, states }: JobSearch): Places {
   const isRead: Readonly<Record<(typeof sources)[number], boolean>> = {
     id: ids.length > 0 || words.some((word) => /^[1-9]\d{0,14}$/.test(word)),
@@ -40,7 +42,7 @@ export function placesOf({ ids, words, states }: JobSearch): Places {
   return Object.fromEntries(read.map((source) => [source, []]))
 }
 
-/** Returns the places after which the next page starts. */
+/** Returns the positions after which the next page starts. */
 export function nextPlaces(
   places: Places,
   states: readonly SourceState[],
@@ -56,7 +58,7 @@ export function nextPlaces(
   return next
 }
 
-/** Formats the places as text, such as `failed:-17;waiting:`. */
+/** Formats the positions as text, such as `failed:-17;waiting:`. */
 export function writeCursor(places: Places): string {
   return Object.entries(places)
     .map(([source, place]) => `${source}:${place.join(',')}`)
@@ -69,7 +71,7 @@ export function readCursor(text: string): Places {
     const [, source, place] = pattern.exec(part) ?? []
     if (source === undefined) {
       throw new UsageError(
-        `Expected the place of a page that this version returned, got ${JSON.stringify(text.slice(0, 100))}`,
+        `Expected a page position that this version returned, got ${JSON.stringify(text.slice(0, 100))}`,
       )
     }
     return [source, place ? place.split(',').map(Number) : []] as const

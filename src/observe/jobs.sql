@@ -190,9 +190,10 @@ select json_build_object(
 ) as answer
 
 -- name: search
--- Returns at most $9 jobs that match a search. See found_job for the parameters and the indexes. Running jobs come first, then failed jobs
--- (newest first), ready jobs in claim order, waiting jobs by due time, and the other ended jobs (newest first). Returns for each source how
--- many jobs were found and, if the scan reached its limit, the last scanned place and the number of scanned jobs.
+-- Returns at most $9 jobs that match a search. See found_job for the parameters and the indexes. Running jobs come
+-- first, then failed jobs (newest first), ready jobs in claim order, waiting jobs by due time, and the other ended jobs
+-- (newest first). Returns for each source how many jobs were found and, if the scan reached its limit, the last scanned
+-- position and the number of scanned jobs.
 with
 -- include: found_job
 unserved as materialized (
@@ -269,7 +270,7 @@ select json_build_object(
 ) as answer
 
 -- name: matching
--- Returns the same jobs as the statement search, but only what an act on many jobs needs.
+-- Returns the same jobs as the statement search, but only the columns that an act on many jobs needs.
 with
 -- include: found_job
 answered as (
@@ -287,7 +288,8 @@ select json_build_object(
 ) as answer
 
 -- name: export
--- Returns these ended jobs ($1) in this order, completely. Leaves out jobs that have been retried or deleted in the meantime.
+-- Returns all columns of the given ended jobs ($1), in the given order. Omits jobs that have been retried or deleted in
+-- the meantime.
 select row_to_json(e)::text as job
 from (
   select
@@ -306,7 +308,7 @@ from (
 ) as e
 
 -- name: input_index
--- Whether an administrator has created the indexes on inputs.
+-- Returns whether an administrator has created the indexes on inputs.
 select count(*) = 3 as exists
 from pg_index
 where indisvalid
@@ -341,9 +343,9 @@ select array(
 )::text[] as ids
 
 -- name: job
--- Returns one job ($1) and its last $4 steps. Omits an input or a result of more than $2 bytes. Returns at most $3 linked jobs: the jobs in
--- the same workflow, the dependencies and the dependants. Uses the indexes job_workflow, waiting_workflow, job_stopped_workflow,
--- dependency_job and job_step_pkey.
+-- Returns one job ($1) and its last $4 steps. Omits an input or a result of more than $2 bytes. Returns at most $3
+-- linked jobs: the jobs in the same workflow, the dependencies and the dependents. Uses the indexes job_workflow,
+-- waiting_workflow, job_stopped_workflow, dependency_job and job_step_pkey.
 with found as materialized (
   select f.*, waiting.stage
   from holdfast.job_find(array[$1::bigint]) as f

@@ -55,7 +55,7 @@ export interface QueueName {
 export interface ObservedQueue extends QueueName {
   /** Start of the pause. Null if the queue is not paused. */
   readonly pausedAt: Date | null
-  /** Milliseconds since the queue was paused, by the database clock. Null if the queue is not paused. */
+  /** Milliseconds since the queue was paused, according to the database clock. Null if the queue is not paused. */
   readonly pausedForMs: number | null
   /** Number of workers that serve the queue. */
   readonly workers: number
@@ -182,10 +182,10 @@ export interface ObservedJob {
   readonly dueInMs: number | null
 }
 
-/** Jobs that a search found, and the place where it stopped. */
+/** Jobs that a search found, and the position at which the search stopped. */
 export interface JobPage<Job> {
   readonly rows: readonly Job[]
-  /** Place after which the search continues. Null if the search is complete. */
+  /** Position after which the search continues. Null if the search is complete. */
   readonly next: string | null
   /** Number of scanned jobs if the search stopped because it had scanned many jobs. Otherwise null. */
   readonly searchedRows: number | null
@@ -196,7 +196,7 @@ export interface FoundJob {
   readonly id: number
   readonly kind: string
   readonly state: JobState
-  /** Time when the job changed its state. */
+  /** Time when the job's state last changed. */
   readonly at: Date
 }
 
@@ -218,7 +218,7 @@ export interface ObservedAttempt extends RecordedError {
   readonly instanceName: string | null
 }
 
-/** A step of a job that is recorded, or a wait that has begun. Its result is not read. */
+/** A recorded step of a job, or a wait that has begun. The step's result is not read. */
 export interface ObservedStep {
   readonly name: string
   readonly kind: 'step' | 'cursor' | 'sleep' | 'event'
@@ -257,7 +257,7 @@ export interface JobDetails
   /** The last `maxSteps` steps, in the order of their start. */
   readonly steps: readonly ObservedStep[]
   readonly stepCount: number
-  /** The job itself, the jobs in its workflow, its dependencies and its dependants. */
+  /** The job itself, the jobs in its workflow, its dependencies and its dependents. */
   readonly linked: readonly LinkedJob[]
   /** Number of linked jobs, not counting the job itself. */
   readonly others: number
@@ -330,7 +330,7 @@ export class JobsObserver {
     const { overMs, rows } = await this.#read<RatesDocument>('rates', [maxHistoryPages, maxNewJobs])
     const rates = new Map<string, QueueRates>()
     for (const { key, kind, jobs } of rows ?? []) {
-      // A few jobs in a very short period do not allow an estimate for a minute.
+      // A few jobs in a very short period are not enough to estimate a rate per minute.
       const perMinute = Math.round((jobs * 60_000) / Math.max(jobs < 1_000 ? 1_000 : 1, overMs))
       rates.set(key, { ...(rates.get(key) ?? noRates), [kind]: perMinute })
     }
@@ -347,12 +347,12 @@ export class JobsObserver {
     return this.#page<RawJobRow, ObservedJob>('search', search, options, readJob)
   }
 
-  /** Finds the same jobs as `search`, but reads only what an act on many jobs needs. */
+  /** Finds the same jobs as `search`, but reads only the columns that an act on many jobs needs. */
   async matching(search: Partial<JobSearch>, options: JobPageOptions = {}): Promise<JobPage<FoundJob>> {
     return this.#page<RawRow<FoundJob>, FoundJob>('matching', search, options, (row) => readRow<FoundJob>(row, 'at'))
   }
 
-  /** Returns the ended jobs among these jobs completely, each as JSON text, in the given order. */
+  /** Returns the ended jobs among the given jobs with all columns, as JSON texts, in the given order. */
   async exportOf(ids: readonly number[]): Promise<string[]> {
     const rows = await this.#reader.read<{ job: string }>(this.#sql.export.text, [arrayLiteral(ids)])
     return rows.map(({ job }) => job)
@@ -387,7 +387,7 @@ export class JobsObserver {
       some(waits),
       limit,
       isFiltered ? maxScanned : 0,
-      // The IDs of done jobs have no index by queue.
+      // No index finds the IDs of done jobs by queue.
       isFiltered || queues.length > 0 || namespace !== undefined ? maxScanned : limit + 1,
       JSON.stringify(values),
       errors,
@@ -410,8 +410,8 @@ export class JobsObserver {
   }
 
   /**
-   * Replaces a search by input by a search for the jobs that the indexes on inputs find, if an administrator has created
-   * these indexes. Returns null if there are no such jobs.
+   * If an administrator has created the indexes on inputs, replaces a search by input with a search for the IDs that
+   * the indexes find. Returns null if the indexes find no job.
    */
   async #throughIndex(search: JobSearch): Promise<[search: JobSearch | null, isCut: boolean]> {
     const patterns = search.input.flatMap((one) => [inputPatterns(one) ?? []]).find((found) => found.length > 0)

@@ -51,7 +51,7 @@ export interface ObservedLimit {
   readonly waiting: number | null
   /** Start of the oldest hold or wait. Null for a rate, and if there are neither holds nor waits. */
   readonly since: Date | null
-  /** Milliseconds since the oldest hold or wait started, by the database clock. */
+  /** Milliseconds since the oldest hold or wait started, according to the database clock. */
   readonly forMs: number | null
   /** Time when the full burst will be available again. Null for permits. */
   readonly refilledAt: Date | null
@@ -77,7 +77,7 @@ export interface ObservedPermit {
   readonly fence: number | null
   /** Time of the grant, or start of the wait. */
   readonly since: Date
-  /** Milliseconds since the grant or the start of the wait, by the database clock. */
+  /** Milliseconds since the grant or the start of the wait, according to the database clock. */
   readonly forMs: number
 }
 

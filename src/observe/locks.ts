@@ -23,7 +23,7 @@ export interface ObservedLock extends SessionOwner, NamedKey {
   readonly clientAddress: string | null
   /** Time of the grant (known after about 3 s), or start of the wait. */
   readonly since: Date | null
-  /** Milliseconds since the grant or the start of the wait, by the database clock. */
+  /** Milliseconds since the grant or the start of the wait, according to the database clock. */
   readonly forMs: number | null
   /** Fencing token of the grant, known after about 3 s. */
   readonly fence: number | null
@@ -54,7 +54,7 @@ export interface ObservedLease extends NamedKey {
   readonly ttlMs: number
   /** Time of the grant. */
   readonly since: Date
-  /** Milliseconds since the grant, by the database clock. */
+  /** Milliseconds since the grant, according to the database clock. */
   readonly forMs: number
   /** Milliseconds until the name becomes free if the lease is not renewed. */
   readonly expiresInMs: number

@@ -1,9 +1,9 @@
 -- Metrics for monitoring. Each count is bounded.
 
 -- name: schedules
--- Returns at most $2 schedules in a namespace ($1), without stored schedules, of which there can be 100,000. For each schedule, returns by
--- how much the next tick is overdue, and the latest tick whose run succeeded. Extra runs do not count. Uses the indexes schedule_named,
--- tick_done and tick_active.
+-- Returns at most $2 schedules in a namespace ($1), without stored schedules, of which there can be 100,000. For each
+-- schedule, returns how long the next tick has been overdue, and the latest tick whose run succeeded. Extra runs do not
+-- count. Uses the indexes schedule_named, tick_done and tick_active.
 select
   name,
   paused_at is not null as paused,

@@ -3,7 +3,7 @@ import { maxCounted, type ObservedQueue } from './jobs.js'
 import { Observer } from './observer.js'
 import { msOf, type RawRow, readRow } from './rows.js'
 
-/** A fleet's metrics, as far as they are cheap to read. */
+/** The fleet metrics that are cheap to read. */
 export interface FleetMetrics {
   readonly queues: readonly (ObservedQueue & {
     /** Milliseconds since the ready job that runs next was enqueued. Null if no job is ready. */

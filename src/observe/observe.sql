@@ -1,10 +1,10 @@
 -- Read-only statements about locks and leases. Every role that may read the schema may run these statements.
 
 -- name: locks
--- Returns the sessions that hold names or are waiting for names: for the name with a key ($1), for the names in a namespace ($2), or for
--- all names (null). With $3, returns only names that sessions are waiting for. PostgreSQL's lock table is authoritative. Names, times and
--- fencing tokens come from the tables hold and wait. A call that polls or waits inside its process has no session in the lock queue. Such a
--- call has only a row in wait, and its pid is null.
+-- Returns the sessions that hold names or are waiting for names. Reads the name with a key ($1), the names in a
+-- namespace ($2), or all names (null). With $3, returns only names that sessions are waiting for. PostgreSQL's lock
+-- table is authoritative. Names, times and fencing tokens come from the tables hold and wait. A call that polls or
+-- waits inside its process has no session in the lock queue. Such a call has only a row in wait, and its pid is null.
 with
 -- include: advisory
 contended as materialized (
@@ -117,8 +117,9 @@ where ($1::bigint is null or key = $1::bigint)
 order by name.label is null, name.namespace, name.label, key, granted desc, since nulls last, pid
 
 -- name: leases
--- Returns the lease on the name with a key ($1), the leases in a namespace ($2), or all leases (null). A row is authoritative until it
--- expires by the database clock. A lease without a token was released, and its minimum hold still blocks the name.
+-- Returns the lease on the name with a key ($1), the leases in a namespace ($2), or all leases (null). A row is
+-- authoritative until it expires according to the database clock. A lease without a token was released, and its minimum
+-- hold still blocks the name.
 select
   lease.key::text as key,
   name.namespace,

@@ -82,9 +82,10 @@ export class Observer {
   }
 
   /**
-   * Checks Holdfast's invariants with one bounded statement. A healthy fleet resolves some contradictions within
-   * seconds. The result therefore reports a contradiction as a violation only if the same observer still finds it after
-   * `repairWithinMs` (default 20 s). Until then, the result counts the contradiction in `suspects`.
+   * Checks Holdfast's invariants with one bounded statement. A check can find a contradiction that a healthy fleet
+   * resolves within seconds. The result therefore reports a contradiction as a violation only if the same observer
+   * still finds it after `repairWithinMs` (default 20 s). Until then, the result counts the contradiction in
+   * `suspects`.
    */
   proof({ repairWithinMs }: { readonly repairWithinMs?: number | undefined } = {}): Promise<ProofReport> {
     return this.#proof.check(repairWithinMs)
@@ -135,8 +136,8 @@ export class Observer {
   }
 
   /**
-   * Reads when names were held and waited for during the last two days. The names with the longest waits come first.
-   * Instances record samples once a minute (src/samples).
+   * Reads the times when names were held and waited for during the last two days. The names with the longest waits come
+   * first. Instances record samples once a minute (src/samples).
    */
   holdTimeline(only: HoldTimelineFilter = {}): Promise<HoldTimeline> {
     return this.#holdHistory.timeline(only)
@@ -156,19 +157,19 @@ export class Observer {
   }
 
   /**
-   * Reads how many jobs ended, how many attempts failed, and how long jobs waited and ran: over time, by kind and by
+   * Reads the numbers of ended jobs and failed attempts, and the wait and run times of jobs: over time, by kind and by
    * queue. Reads only a sample of a long history.
    */
   trends(only: TrendFilter = {}): Promise<Trends> {
     return this.#trendReader.read(only)
   }
 
-  /** Reads how many instances were open, and how many names were held and waited for, in each of the last 60 minutes. */
+  /** Reads the numbers of open instances, of held names, and of waiting calls in each of the last 60 minutes. */
   activity({ namespace }: { readonly namespace?: string | undefined } = {}): Promise<Activity> {
     return this.#trendReader.activity(namespace)
   }
 
-  /** Lists what has changed in the fleet, latest first. */
+  /** Lists the changes in the fleet, latest first. */
   changes(only: ChangeFilter = {}): Promise<Changes> {
     return this.#changeReader.read(only)
   }

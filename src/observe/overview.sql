@@ -256,7 +256,7 @@ trouble as (
       order by at desc
       limit $5::integer
     ) as tick
-    -- There can be 100,000 stored schedules. Their problems are those of their jobs.
+    -- Omits stored schedules, of which there can be 100,000. Their problems appear as problems of their jobs.
     where s.job_head is null
       and tick.ended_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
       and ($2::text is null or s.namespace = $2)
@@ -300,7 +300,7 @@ trouble as (
   order by at desc
   limit $6::integer
 ),
--- The limit applies first, so that few sessions are looked up.
+-- Applies the limit first, so that only a few sessions are looked up.
 owned_trouble as materialized (
   select trouble.*, known.id as owner, known.name as owner_name
   from trouble

@@ -25,7 +25,7 @@ const recentTrouble = { withinMs: 3_600_000, perSubject: 10, limit: 50 }
  * include rows that are not listed.
  */
 export interface Overview {
-  /** Time of the overview, by the database clock. */
+  /** Time of the overview, according to the database clock. */
   readonly at: Date
   /** Version of the server. */
   readonly server: string
@@ -108,7 +108,7 @@ export interface OverviewSchedule extends ScheduleName {
 
 /** A finished schedule run. */
 export interface LastRun {
-  /** How the run ended. */
+  /** State in which the run ended. */
   readonly state: 'done' | 'failed' | 'cancelled' | 'broken'
   /** Tick of the run. */
   readonly tick: Date
@@ -196,7 +196,10 @@ export interface Trouble {
 
 export interface OverviewFilter {
   readonly namespace?: string | undefined
-  /** Period of the failures, and their maximum number per queue or schedule and in total. Default: one hour, 10 and 50. */
+  /**
+   * Limits of the list of failures: period, maximum number per queue or schedule, and maximum number in total.
+   * Defaults: one hour, 10 and 50.
+   */
   readonly trouble?: { readonly withinMs: number; readonly perSubject: number; readonly limit: number } | undefined
 }
 

@@ -157,15 +157,15 @@ ready_stretch as materialized (
   ) as entered
 
 -- part: found_job
--- The jobs that match a search: namespace ($1), queues ($2), kinds ($3), lanes ($4; each null for all), IDs ($5, or null), all states ($17),
--- states of the source stopped ($7), and wait reasons ($8, or null). $12 contains values in the input or the meta: the column, a path and a text.
--- $13 contains texts that the last error contains. $14 contains texts that the number, the kind, the queue or the last error contains. The
--- job changed its state between $15 and $16. Each is milliseconds since 1970, or milliseconds before now as a negative number, or null.
--- Each source reads one kind of place. $6 contains the sources to read, with the place after which each source starts. A place sorts the jobs of
--- its source. The part `shown` contains at most $9 jobs. The part `source_state` contains the place where each source stopped. A source scans at most $10 rows, and
--- the source done $11 rows, because the filters have no index. A scan that reaches the limit has an is_cut row. The limits are subqueries, so
--- that the planner chooses the index. Uses the indexes job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey, job_stopped_state and
--- job_end_bucket.
+-- The jobs that match a search: namespace ($1), queues ($2), kinds ($3), lanes ($4; each null for all), IDs ($5, or null), all states
+-- ($17), states of the source stopped ($7), and wait reasons ($8, or null). $12 contains values in the input or the meta: the column, a
+-- path and a text. $13 contains texts that the last error contains. $14 contains texts that the number, the kind, the queue or the last
+-- error contains. The job's state changed between $15 and $16. Each of these times is in milliseconds since 1970, or in milliseconds before
+-- now as a negative number, or null. $6 contains the sources to read, with the position after which each source starts. Each source has its
+-- own kind of position, by which its jobs are sorted. The part `shown` contains at most $9 jobs. The part `source_state` contains the
+-- position at which each source stopped. A source scans at most $10 rows, and the source done $11 rows, because the filters have no index.
+-- A scan that reaches the limit has an is_cut row. The limits are subqueries, so that the planner chooses the index. Uses the indexes
+-- job_order, job_id, job_skipped_queue, waiting_queue, waiting_pkey, job_stopped_state and job_end_bucket.
 -- include: used_queue
 -- include: running_job
 -- include: ready_stretch
@@ -196,7 +196,7 @@ wanted_text as materialized (
   union all
   select word, false from unnest($14::text[]) as word
 ),
--- Each source scans candidates and repeats the filters, so that the source stops scanning when it has enough rows.
+-- Each source applies the filters to its own candidates, so that the source can stop scanning when it has enough rows.
 by_id as materialized (
   select
     'id' as source, 0 as part, array[-id] as place, id, queue, state, kind, priority, enqueued_at, run_at, claimed_at, ended_at, session,
@@ -478,7 +478,7 @@ listed as materialized (
   union all
   select * from archived
 ),
--- A source is complete up to the first place at which one of its scans stopped.
+-- A source is complete up to the first position at which one of its scans stopped.
 cut as materialized (
   select source, min(place) as place, sum(number) as scanned from listed where is_cut group by source
 ),
@@ -532,8 +532,8 @@ source_state as materialized (
   )
 
 -- part: missing_value
--- The values in wanted_value that a job lacks, given its payload and meta. A list has each of its elements as a value. PostgreSQL cannot read a
--- part of JSON that contains the character \u0000.
+-- The values in wanted_value that a job's payload and meta do not contain. A list has each of its elements as a value. PostgreSQL cannot
+-- read a part of JSON that contains the character \u0000.
   select
   from wanted_value
   where case

@@ -1,14 +1,16 @@
--- Read-only statements that check Holdfast's invariants against its tables and PostgreSQL's lock table. Each statement returns one row: the
--- number of checked rows, the number of violations, and the first 20 violations as facts. The text of a fact does not change as long as the
--- violation lasts. The statements check all current holds, but only the most recent holds that have ended.
+-- Read-only statements that check Holdfast's invariants against its tables and PostgreSQL's lock table. Each statement
+-- returns one row: the number of checked rows, the number of violations, and the first 20 violations as facts. The text
+-- of a fact does not change while the violation lasts. The statements check all current holds, but only the most recent
+-- holds that have ended.
 
 -- name: clock
 select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms
 
 -- name: one_holder
--- A name is held by one session, by several sessions in shared mode, or by a lease, but never as a lock and by a lease at the same time.
--- Each of the latest ended terms ended before the next term began. Ignores terms that were taken away from their holder, because the holder
--- notices the loss late. Uses the indexes lease_pkey, term_ended_at and term_pkey.
+-- A name is held by one session, by several sessions in shared mode, or by a lease, but never as a lock and by a lease
+-- at the same time. Each of the latest ended terms ended before the next term began. Ignores terms that were taken away
+-- from their holder, because the holder detects the loss late. Uses the indexes lease_pkey, term_ended_at and
+-- term_pkey.
 with
 -- include: advisory
 held as materialized (
@@ -255,8 +257,8 @@ select
   (select json_agg(what) from (select * from wrong order by id, what limit 20) as first) as facts
 
 -- name: one_end
--- Each of the latest finished jobs has exactly one end: either it is done once, or it is stopped. It is not waiting, ready or running. Uses
--- the indexes job_end_bucket, job_stopped_id, job_id and waiting_pkey.
+-- Each of the latest finished jobs has exactly one recorded end, as a done job or as a stopped job. None of these jobs
+-- is waiting, ready or running. Uses the indexes job_end_bucket, job_stopped_id, job_id and waiting_pkey.
 with
 -- include: running_job
 latest as materialized (
@@ -390,7 +392,7 @@ select
   ) as facts
 
 -- name: one_answer
--- Each key exists exactly once. A finished delivery has an answer, and a running delivery has none. Checks the deliveries that expire last.
+-- Each key exists exactly once. A finished delivery has a result, and a running delivery has none. Checks the deliveries that expire last.
 -- Uses the index delivery_expires_at.
 with latest as materialized (
   select namespace, key, state, started_at, finished_at from holdfast.delivery order by expires_at desc limit 5000
@@ -398,11 +400,11 @@ with latest as materialized (
 wrong as materialized (
   select key, format('it exists %s times', count(*)) as what from latest group by namespace, key having count(*) > 1
   union all
-  select key, 'it has an answer without a time' from latest where state <> 'in-flight' and finished_at is null
+  select key, 'it has a result without a time' from latest where state <> 'in-flight' and finished_at is null
   union all
-  select key, 'it is in flight, but has an answer' from latest where state = 'in-flight' and finished_at is not null
+  select key, 'it is in flight, but has a result' from latest where state = 'in-flight' and finished_at is not null
   union all
-  select key, 'its answer is older than its run' from latest where finished_at < started_at
+  select key, 'its result is older than its run' from latest where finished_at < started_at
 )
 select
   (select count(*) from latest)::integer as checked,
@@ -435,9 +437,9 @@ select
   (select json_agg(format('%s: more than %s permits are in use', what, allowed)) from (select * from wrong order by what limit 20) as first) as facts
 
 -- name: one_record
--- Each step of the newest jobs exists once. After a step was recorded with a fencing token, no step is recorded with a smaller one, which
--- would belong to a worker that has lost the job. Each received event belongs to one recorded step. Uses the indexes job_step_pkey and
--- job_event_pkey.
+-- Each step of the newest jobs exists once. After a step was recorded with a fencing token, no step is recorded with a
+-- smaller token, because a smaller token belongs to a worker that has lost the job. Each received event belongs to one
+-- recorded step. Uses the indexes job_step_pkey and job_event_pkey.
 with recorded as materialized (
   select job, name, fence, ended_at
   from (select * from holdfast.job_step order by job desc limit 5000) as latest

@@ -21,7 +21,7 @@ export interface Invariant {
 }
 
 export interface ProofReport {
-  /** Time of the check, by the database clock. */
+  /** Time of the check, according to the database clock. */
   readonly at: Date
   readonly invariants: readonly Invariant[]
 }
@@ -43,7 +43,7 @@ const promises = {
   no_job_lost: { number: 4, text: 'No job is lost if a process dies', unit: 'jobs' },
   one_end: { number: 5, text: 'The end of a job is recorded exactly once', unit: 'ended jobs' },
   one_run: { number: 6, text: 'Each tick has one run, or one recorded reason why it did not run', unit: 'ticks' },
-  one_answer: { number: 7, text: 'Each delivery has at most one answer', unit: 'deliveries' },
+  one_answer: { number: 7, text: 'Each delivery has at most one result', unit: 'deliveries' },
   permits_kept: { number: 8, text: "The permits in use never exceed the limit's maximum", unit: 'limits' },
   one_record: { number: 9, text: 'Each step of a job is recorded once, by the owner of the job', unit: 'steps' },
 } as const
@@ -66,7 +66,7 @@ export class Proof {
   readonly #reader: Reader
   readonly #statements: Record<InvariantName | 'clock', Statement>
   readonly #query: CombinedQuery<ProofRows>
-  /** Maps each fact to the time when it was found first. A check removes the facts that it no longer finds. */
+  /** Maps each fact to the time when it was first found. A check removes the facts that it no longer finds. */
   #firstSeen = new Map<string, number>()
 
   constructor(reader: Reader, schema: string) {

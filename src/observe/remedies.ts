@@ -18,8 +18,8 @@ export type Remedy =
   | { readonly action: 'inspect'; readonly job: number }
 
 /**
- * Returns the actions that unblock a name's waiters, the least disruptive action first. Returns an empty list if
- * the only remedy is to wait or to start a worker.
+ * Returns the actions that unblock a name's waiters, starting with the least disruptive action. Returns an empty list
+ * if the only remedy is to wait or to start a worker.
  */
 export function remediesFor(name: ContendedName, holding: Holding | undefined, participant: Participant): Remedy[] {
   const { kind, key, namespace, label } = name

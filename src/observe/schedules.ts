@@ -169,8 +169,8 @@ export class SchedulesObserver {
   }
 
   /**
-   * Reads up to 20 schedules' ticks during the last `minutes`, in at most `steps` steps. Returns the instance
-   * that ran each tick, gaps with their reasons, and the next ticks.
+   * Reads up to 20 schedules' ticks during the last `minutes`, in at most `steps` steps. Returns the instance that ran
+   * each tick, the gaps with their reasons, and the next ticks.
    */
   async tickTimeline(
     only: ScheduleFilter & { readonly minutes: number; readonly steps: number },

@@ -34,7 +34,7 @@ export interface TickTimelineRow extends TimelineSchedule {
   readonly bands: readonly ObservedGap[]
   readonly upcoming: readonly UpcomingTicks[]
   readonly changes: readonly ClockChange[]
-  /** Start of the oldest listed gap if earlier gaps were omitted. Null if all gaps are listed. */
+  /** Start of the oldest listed gap, if earlier gaps were omitted. Null if all gaps are listed. */
   readonly gapsFrom: Date | null
 }
 

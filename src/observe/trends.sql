@@ -1,14 +1,15 @@
--- Read-only statements about what happened over time. Each statement returns one JSON document.
+-- Read-only statements that count events over time. Each statement returns one JSON document.
 
 -- name: trends
--- Returns how many jobs of a namespace ($3, or null for all) were done, how many attempts failed, and how many jobs failed permanently in the last
--- $1 hours: in columns of $2 minutes for a queue ($4, or null for all) and a kind ($5, or null for all), and in total for at most $6 queues and
--- $6 kinds. Nothing is counted while jobs run. The statement reads the history: ends are appended in the order in which they happen, so a binary
--- search over the pages of a partition finds the start without an index. Then the statement counts the done jobs and looks for failed attempts on
--- every n-th page, at most $7 pages. It looks up the queues and the kinds of at most 4,000 done jobs and 2,000 failed attempts on these pages, and
--- scales the done jobs of each column to the column's count. Hashes choose these rows, because every n-th row could always be of the same kind.
--- A row may be slightly out of order, because it can reuse the space of a redriven job. Uses the indexes job_id, waiting_pkey and
--- job_stopped_id.
+-- Returns the numbers of done jobs, failed attempts and permanently failed jobs of a namespace ($3, or null for all) in
+-- the last $1 hours. Returns them in columns of $2 minutes for a queue ($4, or null for all) and a kind ($5, or null
+-- for all), and in total for at most $6 queues and $6 kinds. Workers maintain no counters. Instead, this statement
+-- reads the history: ends are appended in the order in which they happen, so a binary search over the pages of a
+-- partition finds the start without an index. Then the statement counts the done jobs and the failed attempts on every
+-- n-th page, on at most $7 pages. It looks up the queues and the kinds of at most 4,000 done jobs and 2,000 failed
+-- attempts on these pages, and scales the done jobs of each column to the column's count. Hashes choose these rows,
+-- because every n-th row could always be of the same kind. A row may be slightly out of order, because it can reuse the
+-- space of a redriven job. Uses the indexes job_id, waiting_pkey and job_stopped_id.
 with recursive span as materialized (
   select now, now - make_interval(secs => $1::float8 * 3600) as from_at from (select clock_timestamp() as now offset 0) as clock
 ),
@@ -70,7 +71,7 @@ stretch as materialized (
   from part
   left join (select oid, max(low) as page from halving group by oid) as first using (oid)
 ),
--- The two tables are read with their own steps, because failures are rare.
+-- Uses a separate step size for each of the two tables, because failures are rare.
 page_step as materialized (
   select parent, greatest(1, ceil(sum(pages - first) / $7::integer))::integer as step from stretch group by parent
 ),
@@ -328,9 +329,9 @@ select json_build_object(
 ) as answer
 
 -- name: activity
--- Returns for each of the last $2 minutes in a namespace ($1, or null for all): the number of instances at the end of the minute, and how
--- many names were held and how many calls were waiting on average. Instances record samples within the next minute, so the last minute is
--- incomplete. Uses the indexes instance_name_gone_at and sample_pkey.
+-- For each of the last $2 minutes in a namespace ($1, or null for all), returns the number of instances at the end of
+-- the minute, and the average numbers of held names and of waiting calls. Instances record samples within the next
+-- minute, so the last minute is incomplete. Uses the indexes instance_name_gone_at and sample_pkey.
 with span as materialized (
   select until_at, until_at - make_interval(mins => $2::integer) as from_at
   from (select date_trunc('minute', clock_timestamp(), 'UTC') as until_at offset 0) as clock

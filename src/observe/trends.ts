@@ -27,15 +27,15 @@ export interface Trends {
   /** Whether the counts are estimates, because the history is too long to be read completely. */
   readonly isEstimated: boolean
   /**
-   * One in `oneOf` done jobs was looked up. The times, and how the done jobs are divided over queues and kinds, are based
-   * on these jobs. The value is 1 if all jobs were looked up.
+   * The statement looked up one in `oneOf` done jobs. The times, and the shares of queues and kinds, are based on these
+   * jobs. The value is 1 if all jobs were looked up.
    */
   readonly oneOf: number
   /** Columns in which a job of the chosen queue and kind ended or failed. Columns without such jobs are omitted. */
   readonly points: readonly TrendPoint[]
-  /** At most 50 kinds of the chosen queue, the kinds with the most failed jobs first. */
+  /** At most 50 kinds in the chosen queue, starting with the kind that has the most failed jobs. */
   readonly kinds: readonly KindTotals[]
-  /** At most 50 queues with the chosen kind, the queues with the most attempts first. */
+  /** At most 50 queues with the chosen kind, starting with the queue that has the most attempts. */
   readonly queues: readonly QueueTotals[]
 }
 
@@ -110,7 +110,10 @@ export interface Percentiles {
   readonly p99Ms: number
 }
 
-/** Instances and names in each of the last 60 minutes. The last minute of the names is incomplete. */
+/**
+ * Numbers of instances, held names and waiting calls in each of the last 60 minutes. For names and calls, the last
+ * minute is incomplete.
+ */
 export interface Activity {
   /** Start of the first minute. */
   readonly from: Date

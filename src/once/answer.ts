@@ -2,18 +2,18 @@ import { HoldfastError, isInstance, memberOf, toJson, toRecordedError, UsageErro
 import type { RecordedFailure } from './errors.js'
 
 export interface StoredAnswer {
-  /** JSON text of the answer. Null for undefined. */
+  /** JSON text of the result. Null for undefined. */
   readonly value: string | null
   /** Bytes that are stored in addition to the JSON, such as a response body. */
   readonly body: Uint8Array | null
 }
 
-/** Encodes answers for storage, and decodes them. */
+/** Encodes results for storage, and decodes them. */
 export interface AnswerCodec<T> {
   encode(answer: T): StoredAnswer
   decode(written: StoredAnswer): T
   /**
-   * Returns whether the writes through `tx` commit together with this answer. Without this function, they always
+   * Returns whether the writes through `tx` commit together with this result. Without this function, they always
    * commit.
    */
   keepsEffect?(answer: T): boolean
@@ -22,7 +22,7 @@ export interface AnswerCodec<T> {
 /** Codec for JSON values and undefined. Throws an error for other values instead of converting them. */
 export const jsonCodec: AnswerCodec<unknown> = {
   // toJson also returns undefined for an object whose own toJSON returns undefined.
-  encode: (answer) => ({ value: toJson(answer, 'an answer') ?? null, body: null }),
+  encode: (answer) => ({ value: toJson(answer, 'a result') ?? null, body: null }),
   decode: ({ value }) => (value === null ? undefined : JSON.parse(value)),
 }
 

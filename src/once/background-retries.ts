@@ -2,7 +2,7 @@ import { isRetryable, resultWithin, retryUntilRecorded } from '../base/index.js'
 
 /**
  * Retries work that must succeed even if the database does not respond for a while, such as releasing a claim or
- * recording an answer. The retries continue after the caller has received an error. They stop when the work succeeds,
+ * recording a result. The retries continue after the caller has received an error. They stop when the work succeeds,
  * when an error is not retryable, or when the instance closes. When an instance closes, its presence ends, which frees
  * every key that is in flight.
  */

@@ -14,7 +14,7 @@ export class FingerprintMismatchError extends HoldfastError {
   }
 }
 
-/** Thrown if the key's first run failed and its failure was recorded as the answer (`failures: 'record'`). */
+/** Thrown if the key's first run failed and its failure was recorded as the result (`failures: 'record'`). */
 export class RecordedFailureError extends HoldfastError {
   readonly key: string
   /** Error that the first run threw. */
@@ -35,7 +35,7 @@ export class RecordedFailureError extends HoldfastError {
 export type RecordedFailure = Omit<RecordedError, 'stack'>
 
 /**
- * Thrown if a run was lost: another run may have taken over the key, and the lost run has recorded no answer. The run's
+ * Thrown if a run was lost: another run may have taken over the key, and the lost run has recorded no result. The run's
  * signal is aborted with the same error.
  */
 export class OnceLostError extends HoldfastError {
@@ -46,7 +46,7 @@ export class OnceLostError extends HoldfastError {
     super(`The run of "${key}" was lost: ${cause.message}`, {
       code: 'ONCE_LOST',
       retryable: true,
-      hint: 'Stop the work. If another run has taken over, the writes through `tx` are rolled back. To get the answer, call once.run again with the same key.',
+      hint: 'Stop the work. If another run has taken over, the writes through `tx` are rolled back. To get the result, call once.run again with the same key.',
       cause,
     })
     this.key = key

@@ -5,7 +5,7 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   as $$
   #variable_conflict use_column
   begin
-    -- A key is free if it has no row, its answer has expired, or its run's session has ended. The statement tries to acquire the transaction lock on
+    -- A key is free if it has no row, its result has expired, or its run's session has ended. The statement tries to acquire the transaction lock on
     -- each free key and never waits for a lock. A caller's transaction holds the lock until it ends, and waiting for its uncommitted row would block
     -- the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and no key is granted before the grace period
     -- ends. The state "retry" means that another claim committed after this statement's snapshot. Uses the index delivery_pkey. The query is in a
@@ -91,7 +91,8 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
 comment on function holdfast.claim_deliveries(text, json, boolean, text) is
   'Returns each key''s state, and claims the free keys.';
 
--- One key, which is the usual case. The statements of this function use the index delivery_pkey, also without table statistics.
+-- One key, which is the usual case. The statements of this function use the index delivery_pkey, even without table
+-- statistics.
 create or replace function holdfast.claim_delivery(
   for_namespace text, for_key text, key_lock bigint, run_token text, run_session integer, run_fingerprint text, retain_ms bigint,
   is_own_transaction boolean, by_instance text,
@@ -129,7 +130,7 @@ create or replace function holdfast.claim_delivery(
         return;
       end if;
     end if;
-    -- Anything else is rare: a run in flight, an expired row, the grace period, or another claim at the same time.
+    -- All other cases are rare: a run in flight, an expired row, the grace period, or another claim at the same time.
     select claimed.state, claimed.fence, claimed.fingerprint, claimed.value, claimed.body
     into state, fence, fingerprint, value, body
     from holdfast.claim_deliveries(
@@ -143,9 +144,9 @@ create or replace function holdfast.claim_delivery(
   end
   $$;
 comment on function holdfast.claim_delivery(text, text, bigint, text, integer, text, bigint, boolean, text) is
-  'Returns one key''s state, and claims the key if it is free. Decides the two usual cases itself: the key has an answer, or no row. claim_deliveries() decides all other cases.';
+  'Returns one key''s state, and claims the key if it is free. Decides the two usual cases itself: the key has a result, or no row. claim_deliveries() decides all other cases.';
 
--- finish_batch in once.sql records several answers by the same rules.
+-- finish_batch in once.sql records several results by the same rules.
 create or replace function holdfast.finish_delivery(
   for_namespace text, for_key text, run_token text, new_state text, answer text, answer_body bytea, retain_ms bigint
 ) returns boolean
@@ -153,7 +154,7 @@ create or replace function holdfast.finish_delivery(
   set search_path = pg_catalog, pg_temp
   as $$
   begin
-    -- The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose an answer that a caller has
+    -- The commit is flushed even if the role has turned synchronous_commit off, because a crash must not lose a result that a caller has
     -- received.
     if current_setting('synchronous_commit') = 'off' then
       perform set_config('synchronous_commit', 'on', true);
@@ -171,7 +172,7 @@ create or replace function holdfast.finish_delivery(
     if found then
       return true;
     end if;
-    -- The answer may have been recorded before, and the response lost.
+    -- The result may have been recorded before, and the response lost.
     return exists (
       select
       from holdfast.delivery
@@ -182,7 +183,7 @@ create or replace function holdfast.finish_delivery(
   end
   $$;
 comment on function holdfast.finish_delivery(text, text, text, text, text, bytea, bigint) is
-  'Records the answer of the run with the token. Returns false if another run has taken over the key.';
+  'Records the result of the run with the token. Returns false if another run has taken over the key.';
 
 create or replace function holdfast.once_largest_numbers() returns table (sequence regclass, largest bigint)
   language sql stable

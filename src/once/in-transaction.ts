@@ -20,9 +20,9 @@ export interface Caller {
 }
 
 /**
- * Claims the key, runs the work and records the answer after a savepoint in the caller's transaction. Before the
+ * Claims the key, runs the work and records the result after a savepoint in the caller's transaction. Before the
  * commit, other sessions cannot see the row, but they can detect the transaction lock on the key. A commit records the
- * answer, and a rollback frees the key.
+ * result, and a rollback frees the key.
  */
 export async function runInTransaction<T>(
   { executor, given }: Caller,

@@ -5,7 +5,7 @@ export type AttemptResult =
   | Exclude<ClaimResult, { state: 'claimed' | 'in-grace' }>
   | { readonly state: 'unreachable'; readonly error: Error }
 
-/** The attempt claimed the key, and the run returned this answer. */
+/** The attempt claimed the key, and the run returned this result. */
 export interface FinishedRun<T> {
   readonly state: 'finished'
   readonly value: T

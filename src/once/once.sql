@@ -13,7 +13,7 @@ select key, state, fence, fingerprint, value, body
 from holdfast.claim_deliveries($1, $2::text::json, $3::boolean, $4)
 
 -- name: finish prepared
--- Records the answer of one run. In a handler's transaction, $8 is the start of the transaction. If the handler has ended the transaction,
+-- Records the result of one run. In a handler's transaction, $8 is the start of the transaction. If the handler has ended the transaction,
 -- this statement runs in a later one, and records nothing. See holdfast.finish_delivery.
 select case
   when extract(epoch from now())::text <> $8 then 'ended'
@@ -22,8 +22,8 @@ select case
 end as result
 
 -- name: finish_batch
--- Records the answers of several runs by the same rules as holdfast.finish_delivery, with one update for all rows. Returns the tokens of the
--- runs whose answers are recorded now or were recorded before. Uses the index delivery_pkey.
+-- Records the results of several runs by the same rules as holdfast.finish_delivery, with one update for all rows. Returns the tokens of the
+-- runs whose results are recorded now or were recorded before. Uses the index delivery_pkey.
 with flushed as materialized (
   select case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', true) end
 ),
@@ -114,9 +114,9 @@ where namespace = $1
 select pg_backend_pid() as pid, extract(epoch from now())::text as began
 
 -- name: begin_attempt
--- Begins the attempt in a transaction that the user's library has begun. Makes the server end the transaction if this process freezes or
--- loses its connection, so that the next attempt does not wait for the transaction's row locks. Returns the same as attempt_transaction, and
--- whether this database knows the instance.
+-- Begins the attempt in a transaction that the user's library has begun. Makes the server end the transaction if this
+-- process freezes or loses its connection, so that the next attempt does not wait for the transaction's row locks.
+-- Returns the same columns as attempt_transaction, and whether the instance has a row in this database.
 select
   pg_backend_pid() as pid,
   extract(epoch from now())::text as began,
@@ -134,7 +134,7 @@ select extract(epoch from now())::text = $1 as yes
 select exists (select from pg_stat_activity where pid = $1::integer and coalesce(state, 'active') = 'active') as yes
 
 -- name: forget
--- Removes a key's answer, or a dead run's row. Does not affect a run in flight.
+-- Removes a key's result, or a dead run's row. Does not affect a run in flight.
 delete from holdfast.delivery
 where namespace = $1
   and key = $2

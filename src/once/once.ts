@@ -30,9 +30,9 @@ import { OnceStore } from './store.js'
 import type { TransactionContext } from './transaction.js'
 
 export interface OnceInTransactionOptions {
-  /** Maximum time for which a duplicate waits for the in-flight run's answer. Default 0 (no waiting). */
+  /** Maximum time for which a duplicate waits for the in-flight run's result. Default 0 (no waiting). */
   wait?: Duration | undefined
-  /** How long the recorded answer is kept. At least 1 s. Default `7d`. */
+  /** Time for which the recorded result is kept. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
   /**
    * Fingerprint that identifies the payload, for example a hash. If the same key is used with a different fingerprint,
@@ -41,13 +41,13 @@ export interface OnceInTransactionOptions {
   fingerprint?: string | undefined
   /**
    * Behavior if the function throws an error. With `free` (the default), the next call runs the function again. With
-   * `record`, the failure is recorded as the answer, and duplicates get a `RecordedFailureError`.
+   * `record`, the failure is recorded as the result, and duplicates get a `RecordedFailureError`.
    */
   failures?: 'free' | 'record' | undefined
 }
 
 export interface OnceOptions extends OnceInTransactionOptions {
-  /** Signal that ends the wait for another run's answer when it aborts. */
+  /** Signal that ends the wait for another run's result when it aborts. */
   signal?: AbortSignal | undefined
 }
 
@@ -97,7 +97,7 @@ const maxPauseMs = 250
 const maxBusyPolls = 4
 
 /**
- * Runs work once per idempotency key, and replays the first answer for each duplicate. Useful for webhooks, idempotent
+ * Runs work once per idempotency key, and replays the first result for each duplicate. Useful for webhooks, idempotent
  * requests and redelivered messages.
  *
  * @example
@@ -122,10 +122,10 @@ export class Once {
   }
 
   /**
-   * Runs `work` unless the key already has an answer, and records the returned value (any JSON value) as the answer.
-   * Writes through `tx` commit together with the answer, exactly once. Effects elsewhere may happen again if the
-   * process dies before the answer is recorded. A duplicate gets the recorded answer, or `in-progress` if the run in
-   * flight has no answer within `wait`.
+   * Runs `work` unless the key already has a result, and records the returned value (any JSON value) as the result.
+   * Writes through `tx` commit together with the result, exactly once. Effects elsewhere may happen again if the
+   * process dies before the result is recorded. A duplicate gets the recorded result, or `in-progress` if the run in
+   * flight has no result within `wait`.
    *
    * @example
    * const answer = await holdfast.once.run(`order:${id}`, async ({ tx }) => {
@@ -135,7 +135,7 @@ export class Once {
    * if (answer.status === 'in-progress') return retryLater()
    */
   run<T>(key: string, work: (delivery: Delivery) => Promise<T> | T): Promise<OnceAnswer<T>>
-  /** Runs `work` unless the key already has an answer, with options. */
+  /** Runs `work` unless the key already has a result, with options. */
   run<T>(key: string, options: OnceOptions, work: (delivery: Delivery) => Promise<T> | T): Promise<OnceAnswer<T>>
   /** @internal */
   async run<T>(
@@ -147,7 +147,7 @@ export class Once {
   }
 
   /**
-   * Runs `work` in the caller's open transaction. The answer commits or rolls back with that transaction. Until the
+   * Runs `work` in the caller's open transaction. The result commits or rolls back with that transaction. Until the
    * transaction ends, duplicates elsewhere get `in-progress`. If `work` fails, its writes are rolled back to a
    * savepoint, and the transaction can continue.
    *
@@ -185,7 +185,7 @@ export class Once {
   }
 
   /**
-   * Removes a key's answer, so that the next call runs the work again. Returns false if the key had no answer. Does not
+   * Removes a key's result, so that the next call runs the work again. Returns false if the key had no result. Does not
    * affect a run in flight.
    *
    * @example
@@ -196,7 +196,7 @@ export class Once {
     return this.#calls.write(() => this.#store.forget(key))
   }
 
-  /** @internal Like `run`, with a different codec for answers. */
+  /** @internal Like `run`, with a different codec for results. */
   async runWith<T>(
     where: string,
     key: string,
@@ -286,7 +286,7 @@ export class Once {
     }
   }
 
-  /** Polls the key until it has an answer or the wait ends. */
+  /** Polls the key until it has a result or the wait ends. */
   async #poll<T>(options: ParsedOptions, codec: AnswerCodec<T>, attemptKey: Attempt<T>): Promise<OnceAnswer<T>> {
     const { key, until, signal } = options
     const giveUp = combineSignals(this.#calls.closing, signal)
@@ -337,7 +337,7 @@ export class Once {
   }
 }
 
-/** A caller without a fingerprint accepts any answer. */
+/** A caller without a fingerprint accepts any result. */
 function checkFingerprint({ key, fingerprint }: ParsedOptions, known: string | null): void {
   if (fingerprint !== null && known !== null && fingerprint !== known) throw new FingerprintMismatchError(key)
 }

@@ -11,8 +11,8 @@ import type { TransactionContext } from './transaction.js'
 export interface Delivery {
   readonly key: string
   /**
-   * Transaction that commits together with the answer. The first query begins the transaction. With the option
-   * `transaction` of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is read.
+   * Transaction that commits together with the result. The first query begins the transaction. With the `transaction`
+   * option of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is read.
    */
   readonly tx: HandlerTransaction
   /** Signal that aborts before another run can take over. The reason is a `OnceLostError`. */

@@ -115,17 +115,17 @@ export class Runs {
   }
 
   /**
-   * Records an answer, and retries on failure. Returns false if another run has taken over and nothing was recorded.
+   * Records a result, and retries on failure. Returns false if another run has taken over and nothing was recorded.
    */
   async #recordAnswer(result: RunResult): Promise<boolean> {
     const recorded = await this.#retries.within(this.#maxRetryMs, () => this.#store.finish(result))
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
-      `The answer for "${result.key}" could not be recorded yet. Retries continue in the background`,
+      `The result for "${result.key}" could not be recorded yet. Retries continue in the background`,
     )
   }
 
-  /** Commits the effect and the answer. If the response to the commit is lost, reads the result from the database. */
+  /** Commits the effect and the result. If the response to the commit is lost, reads the result from the database. */
   async #commit(run: Run, transaction: RunTransaction, result: RunResult): Promise<void> {
     const committing = transaction
       .commitChecked(async (tx, began) => {
@@ -145,7 +145,7 @@ export class Runs {
     if (end === 'rolled back') throw ended.error
     if (end === 'taken over') throw run.lossError(ended.error as Error)
     throw new DatabaseUnreachableError(
-      `The connection was lost while "${result.key}" was committing: either both its effect and its answer have been committed, or neither`,
+      `The connection was lost while "${result.key}" was committing: either both its effect and its result have been committed, or neither`,
       ended.error,
     )
   }

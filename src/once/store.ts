@@ -110,13 +110,13 @@ export class OnceStore {
     return claimResultOf(row!)
   }
 
-  /** Records an answer. Returns true if the answer has been recorded now or before. */
+  /** Records a result. Returns true if the result has been recorded now or before. */
   finish(result: RunResult): Promise<boolean> {
     return result.written.body === null ? this.#results.add(result) : this.#finishOne(result)
   }
 
   /**
-   * Records an answer in a transaction. `began` identifies the transaction of a handler. Returns `ended` if the handler
+   * Records a result in a transaction. `began` identifies the transaction of a handler. Returns `ended` if the handler
    * has ended that transaction.
    */
   async finishIn(

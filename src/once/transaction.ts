@@ -17,13 +17,13 @@ import { inOpenedTransaction } from './opened-transaction.js'
 
 type StatementName = 'attempt_transaction' | 'begin_attempt' | 'is_same_transaction' | 'is_working'
 
-/** The parts of an instance that the transactions of its handlers need. */
+/** The parts of an instance that its handlers' transactions need. */
 export interface TransactionContext {
   readonly database: Database
   readonly statements: Record<StatementName, Statement>
   readonly expiryMs: number
   readonly instanceId: string
-  /** The option `transaction`. Undefined if Holdfast opens the transactions. */
+  /** The `transaction` option. Undefined if Holdfast opens the transactions. */
   readonly openTransaction: OpenTransaction | undefined
 }
 
@@ -52,7 +52,7 @@ interface Opened extends BegunRow {
 type LastWork = (opened: Opened) => Promise<void>
 
 /**
- * Transaction of an attempt. Holdfast begins the transaction with the first query. If the user has passed the option `transaction`, the
+ * Transaction of an attempt. Holdfast begins the transaction with the first query. If the user has passed the `transaction` option, the
  * user's function opens the transaction when the handler reads `tx`. An attempt that does not use its transaction needs no connection.
  *
  * Heartbeats keep the idle transaction open. If they stop, the server ends the transaction at the expiry and releases its row locks. If a
@@ -67,7 +67,7 @@ export class RunTransaction {
   readonly #unanswered = new Set<{ readonly sentAt: number; isSuspect: boolean }>()
   #opened: Promise<Opened> | undefined
   #transaction: Promise<void> | undefined
-  /** Error with which the transaction has ended before the attempt. */
+  /** Error that ended the transaction before the attempt ended. */
   #failure: { readonly error: unknown } | undefined
   #given: Promise<CallerTransaction> | undefined
   #isSealed = false
@@ -83,7 +83,7 @@ export class RunTransaction {
     if (!this.#context.openTransaction) return this.#own
     if (this.#given === undefined) {
       this.#given = this.#usable(async () => (await this.#open()).given)
-      // A handler that does not await its transaction learns the error at the end of the attempt.
+      // A handler that does not await its transaction receives the error at the end of the attempt.
       this.#given.catch(() => {})
     }
     return this.#given
@@ -97,7 +97,7 @@ export class RunTransaction {
       }),
   })
 
-  /** Rejects further queries from now on. Returns true if there is a transaction to commit. */
+  /** Makes the transaction reject further queries. Returns true if there is a transaction to commit. */
   seal(): boolean {
     this.#isSealed = true
     return this.#opened !== undefined

@@ -4,7 +4,10 @@ import type { ConnectionTarget } from './errors.js'
 
 const urlForm = /^postgres(ql)?:\/\//
 
-/** Matches three groups: the part before the hosts, the hosts, and the rest. The last @ before the path marks the end of the password. */
+/**
+ * Captures three groups: the part before the hosts, the hosts, and the rest. The last @ before the path marks the end
+ * of the password.
+ */
 const urlParts = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s
 
 /**
@@ -43,7 +46,7 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** Returns whether the URL names a host. Only a URL with a single host may omit its name. */
+/** Returns whether the URL contains a host name. Only a URL with a single host may omit the name. */
 function hasHost(url: string, ofHosts: number): boolean {
   return ofHosts === 1 || new URL(url).hostname !== ''
 }

@@ -129,7 +129,10 @@ export class Anchor implements Presence {
     return this.session
   }
 
-  /** Resolves with the session as soon as a session exists. Rejects when the anchor closes or the signal aborts. */
+  /**
+   * Resolves with the current session, or with the next session as soon as it exists. Rejects when the anchor closes or
+   * the signal aborts.
+   */
   async whenPresent(signal?: AbortSignal): Promise<Session> {
     for (;;) {
       if (this.#closing.signal.aborted) throw new ClosedError('This instance')
@@ -150,7 +153,7 @@ export class Anchor implements Presence {
   async listen(channel: string, listener: (payload: string) => void): Promise<void> {
     this.#subscription = { channel, listener }
     const { session } = this
-    // If the session is lost, the next epoch listens.
+    // If this statement fails because the session is lost, the next epoch sends it again.
     await session?.run(listenStatement(channel)).catch((error) => {
       if (session.trusted) throw error
     })
@@ -178,7 +181,7 @@ export class Anchor implements Presence {
 
   async reportDrain(state: 'draining' | 'drained'): Promise<void> {
     this.#state = state
-    // If this statement fails, the next epoch records the state.
+    // If this statement fails, the beginning of the next epoch records the state.
     await this.session?.run(this.#sql.instance.set_drain_state, [this.instanceId, state]).catch(() => {})
   }
 

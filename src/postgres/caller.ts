@@ -30,7 +30,7 @@ export interface CallerExecutor extends Executor {
  */
 const openCheck = 'lock table pg_catalog.pg_am in access share mode'
 
-/** Transactions that Holdfast passes to the user's functions. Each transaction is open as long as it accepts statements. */
+/** Transactions that Holdfast passes to the user's functions. Each transaction is open while it accepts statements. */
 const ownTransactions = new WeakSet<object>()
 
 /** Marks a transaction that Holdfast passes to a user's function. Holdfast does not need to check whether such a transaction is open. */

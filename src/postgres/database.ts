@@ -41,13 +41,14 @@ export interface Database extends Executor, Reader {
    */
   read<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
-   * Runs a statement that changes rows, in the same way as `read`. The isolation level is read committed, so a function
+   * Runs a statement that changes rows, in the same way as `read`. The isolation level is READ COMMITTED, so a function
    * that waits for a lock can then see what the lock's previous owner has committed.
    */
   write<Row = Record<string, unknown>>(text: string, values?: readonly unknown[], withinMs?: number): Promise<Row[]>
   /**
-   * Runs `work` in one transaction, whose isolation level is read committed. `withinMs` is the timeout for each of `begin`, `commit` and `rollback`. `first` is SQL without
-   * parameters that is sent together with `begin`. `work` receives the rows of its last statement.
+   * Runs `work` in one transaction at the READ COMMITTED isolation level. `withinMs` is the timeout for each of
+   * `begin`, `commit` and `rollback`. `first` is SQL without parameters that is sent together with `begin`. `work`
+   * receives the rows of its last statement.
    */
   transaction<T>(
     work: (tx: Executor, firstRows: readonly unknown[]) => Promise<T>,

@@ -137,7 +137,7 @@ function targetHint(place: ConnectionTarget | undefined): string {
   if (!place) return ''
   const { user, hosts, database } = place
   const login = user ? `as user ${JSON.stringify(user)}` : 'as the default user'
-  return `The connection was to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
+  return `Tried to connect to ${hosts}, ${login}, ${database ? `database ${JSON.stringify(database)}` : 'the default database'}.`
 }
 
 /** Thrown if the server's lock table, which all databases share, is full (53200). */
@@ -191,14 +191,14 @@ export class StaleFenceError extends HoldfastError {
 }
 
 /**
- * Thrown if a transaction that you or your library has opened has an isolation level above read committed. There, the transaction would not show
- * that another worker has taken over the job.
+ * Thrown if a transaction that you or your library has opened has a higher isolation level than READ COMMITTED. A
+ * transaction at a higher level would not show that another worker has taken over the job.
  */
 export class IsolationLevelError extends DatabaseError {
   constructor(cause: unknown) {
     super((cause as Error).message, 'HF004', {
       code: 'ISOLATION_LEVEL',
-      hint: 'Begin this transaction at the isolation level read committed: `begin isolation level read committed`, or the option of your library.',
+      hint: "Begin this transaction at the READ COMMITTED isolation level: with `begin isolation level read committed`, or with your library's option for the level.",
       cause,
     })
   }

@@ -214,7 +214,8 @@ create or replace function holdfast.is_another_cluster() returns boolean
     from holdfast.server_generation
   $$;
 comment on function holdfast.is_another_cluster() is
-  'Whether the tables were restored or copied since the row in server_generation was written. advance_fence() then begins another era.';
+  'Returns whether the tables were restored or copied since the row in server_generation was written. If so, advance_fence() begins another '
+  'era.';
 
 create or replace function holdfast.advance_fence() returns void
   language plpgsql
@@ -402,7 +403,7 @@ create or replace function holdfast.generation() returns integer
   end
   $$;
 comment on function holdfast.generation() is
-  'Returns the server''s generation (see server_generation). Begins a new one if necessary.';
+  'Returns the server''s generation (see server_generation). Begins a new generation if necessary.';
 
 create or replace function holdfast.grace_is_over_in(generation integer) returns boolean
   language plpgsql
@@ -414,7 +415,8 @@ create or replace function holdfast.grace_is_over_in(generation integer) returns
   end
   $$;
 comment on function holdfast.grace_is_over_in(integer) is
-  'Like grace_is_over(), for a known generation. For the user''s transactions, in which beginning a generation would lock a row that all instances need.';
+  'Like grace_is_over(), but for a known generation. Used in the user''s transactions, because beginning a generation there would lock a '
+  'row that all instances need.';
 
 create or replace function holdfast.grace_is_over() returns boolean
   language plpgsql
@@ -432,7 +434,8 @@ create or replace function holdfast.grace_is_over() returns boolean
   end
   $$;
 comment on function holdfast.grace_is_over() is
-  'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on locks that no longer exist. Call this function before any grant, and take the fence from the sequence afterwards.';
+  'Returns false during the grace period after a restart, crash or failover: an instance that was cut off may still rely on locks that no '
+  'longer exist. Call this function before any grant, and allocate the fence from the sequence afterwards.';
 
 -- This function prevents a race: a reader takes its snapshot. Then the holder renews its row and receives the response. Then the reader
 -- reads the clock and considers the old row expired. To exclude this order, call expiry_clock() in a separate statement before the
@@ -455,13 +458,13 @@ create or replace function holdfast.require_read_committed() returns void
   as $$
   begin
     if current_setting('transaction_isolation') <> 'read committed' then
-      raise exception 'Expected a transaction with the isolation level read committed, got %', current_setting('transaction_isolation')
+      raise exception 'Expected a transaction at the READ COMMITTED isolation level, got %', upper(current_setting('transaction_isolation'))
         using errcode = 'HF004';
     end if;
   end
   $$;
 comment on function holdfast.require_read_committed() is
-  'Raises HF004 at a higher isolation level. There, the snapshot is as old as the transaction, so a function that has waited for a lock would '
+  'Raises HF004 if the isolation level is higher than READ COMMITTED. At a higher level, the snapshot is as old as the transaction, so a function that has waited for a lock would '
   'not see what the previous owner of the lock has committed.';
 
 create or replace function holdfast.is_present(session integer) returns boolean
@@ -484,7 +487,8 @@ create or replace function holdfast.is_present(session integer) returns boolean
   end
   $$;
 comment on function holdfast.is_present(integer) is
-  'Whether the instance whose current epoch has this number is alive: a session holds the lock on the number, or the instance''s row has not expired. Do not call this function on that session, because a session''s own lock does not block it.';
+  'Returns whether the instance whose current epoch has this number is alive: a session holds the lock on the number, or the instance''s '
+  'row has not expired. Do not call this function on that session, because a session''s own lock does not block it.';
 
 create or replace function holdfast.free_instance_name(for_namespace text, for_instance text, wanted text, preferred text)
   returns text
@@ -531,7 +535,7 @@ create or replace function holdfast.note_lost_instances(sessions integer[]) retu
       and gone_at is null
   $$;
 comment on function holdfast.note_lost_instances(integer[]) is
-  'Records that instances are gone, whose last epochs are no longer present. An instance that reconnects removes the record.';
+  'Records that the instances whose last epochs are no longer present are gone. An instance that reconnects removes the record.';
 
 create or replace function holdfast.instance_of_session(session integer) returns text
   language plpgsql

@@ -1,7 +1,7 @@
 import type { CallerTransaction } from './caller.js'
 
 /**
- * Transaction of a run. Its writes commit together with the answer. `query` works like the `query` method of a `pg`
+ * Transaction of a run. Its writes commit together with the result. `query` works like the `query` method of a `pg`
  * client.
  */
 export interface Transaction {
@@ -10,7 +10,7 @@ export interface Transaction {
 
 /**
  * Declares the type of your library's transaction, so that `tx` in handlers is a promise of this type. Declare the type
- * once per program. Also pass the option `transaction` to `Holdfast.open`.
+ * once per program. Also pass the `transaction` option to `Holdfast.open`.
  *
  * @example
  * declare module 'holdfast' {
@@ -27,7 +27,7 @@ export type HandlerTransaction = Register extends { transaction: infer Tx extend
   ? Promise<Tx>
   : Transaction
 
-/** Type of the option `transaction`. Without a registered transaction, the option is not allowed. */
+/** Type of the `transaction` option. Without a registered transaction, the option is not allowed. */
 export type TransactionOption = Register extends { transaction: infer Tx extends CallerTransaction }
   ? OpenTransaction<Tx>
   : undefined

@@ -57,7 +57,7 @@ interface Probe {
   readonly checkedAt: Date
   readonly databaseMs: number | null
   readonly error: string | null
-  /** Whether another live instance has the name that this instance was opened with. */
+  /** Whether another live instance already uses the name that this instance was opened with. */
   readonly isNameTaken: boolean
 }
 
@@ -107,7 +107,7 @@ export class HealthCheck {
       }
       reasons.push(...troubles())
       if (isNameTaken) {
-        const message = `Another live instance has the name "${name.wanted}", so this instance has the name "${name.current}"`
+        const message = `Another live instance already uses the name "${name.wanted}", so this instance uses the name "${name.current}"`
         reasons.push({ code: 'NAME_TAKEN', message })
       }
       if (isDraining())

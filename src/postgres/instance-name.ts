@@ -6,8 +6,8 @@ export const maxVersionLength = 63
 const minDays = 30
 
 /**
- * Returns how long the name of an instance that is gone is kept. Jobs that the instance ran refer to the name for up to
- * `retainDays` after they end.
+ * Returns the time for which an instance's name is kept after the instance is gone. Jobs that the instance ran refer to
+ * the name for up to `retainDays` after they end.
  */
 export function instanceNameDays(retainDays: number): number {
   return Math.max(minDays, retainDays + 1)

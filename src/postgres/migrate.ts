@@ -33,7 +33,7 @@ export interface Migration {
 }
 
 /**
- * Directory for the numbered migrations. The package does not contain this directory as long as there are no numbered
+ * Directory for the numbered migrations. The package does not contain this directory until there are numbered
  * migrations.
  */
 const directory = new URL('./migrations/', import.meta.url)
@@ -45,7 +45,7 @@ export function allMigrations(schema: string): Migration[] {
       version: 1,
       name: 'baseline',
       worksFrom: 1,
-      // Most processes find the schema installed, so the files are not read before they are needed.
+      // In most processes the schema is already installed, so the files are read only when they are needed.
       get sql() {
         return baseline(schema)
       },
@@ -70,7 +70,7 @@ export interface SchemaState {
   readonly pending: readonly Migration[]
   /** Modules whose functions have not been applied yet. */
   readonly pendingFunctions: readonly RoomFunctions[]
-  /** Text in which the server names its version. Undefined if the schema is not installed. */
+  /** Version text of the server. Undefined if the schema is not installed. */
   readonly server: string | undefined
 }
 
@@ -92,7 +92,7 @@ export async function schemaState(executor: Executor, schema: string): Promise<S
         return [{ version: 0, works_from: 0, revision: 0, hashes: null, server: undefined }]
       throw error
     })
-  // The process reads its own files while the server works.
+  // The process reads its own files while it waits for the server's response.
   roomFunctions(schema)
   const [row] = await reading
   const { version, works_from: worksFrom, revision, hashes, server } = row!

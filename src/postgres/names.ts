@@ -17,7 +17,7 @@ export class KeyCollisionError extends HoldfastError {
     super(`The key ${key.key} of "${key.label}" is already used by "${registered}"`, {
       code: 'KEY_COLLISION',
       retryable: false,
-      hint: 'Rename one of the two names. Names with the same key exclude each other.',
+      hint: 'Rename one of the two names. A lock on one of them also blocks the other, because they have the same key.',
     })
     this.key = key.key
     this.registered = registered
@@ -46,8 +46,9 @@ const retryMs = 1_000
 const maxBatch = 500
 
 /**
- * Registers names in `holdfast.name` in the background, after the calls that use the names have received their results. The registry is for
- * display. It also reveals two names with the same key. A key is registered again after 12 hours, so that its row is not deleted as unused.
+ * Registers names in `holdfast.name` in the background, after the calls that use the names have received their results.
+ * The registry is for display, and reveals names that have the same key. A key is registered again after 12 hours, so
+ * that its row is not deleted as unused.
  */
 export class NameRegistry {
   readonly #options: NameRegistryOptions
@@ -58,7 +59,8 @@ export class NameRegistry {
   readonly #poller = new Poller({
     isNeeded: () => this.#pending.size > 0,
     poll: () => this.#registerPending(),
-    // After a quiet time, a name is registered in the next turn of the event loop, so that people see it immediately.
+    // After a quiet time, a name is registered in the next turn of the event loop, so that people see the name
+    // immediately.
     pauseMs: (failures) => (failures > 0 ? retryMs : Math.max(0, this.#nextAt - performance.now())),
     pausesFirst: true,
   })

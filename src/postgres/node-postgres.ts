@@ -106,8 +106,9 @@ function setConfigs(all: Readonly<Record<string, string | number>>, { isLocal }:
 }
 
 /**
- * Applies the settings of a reader to a session, and reports whether it did. The session's settings stay as they are if the statements run
- * on another backend than the one that was reported, because a pooler would pass the settings on to its other clients.
+ * Applies a reader's settings to a session, and returns whether they were applied. Changes nothing if the statement
+ * runs on a different backend than the one that was reported when the connection was opened, because a pooler would
+ * pass the settings on to its other clients.
  */
 async function becomeReader(client: PgPoolClient, withinMs: number): Promise<boolean> {
   const reader = { ...settings, default_transaction_read_only: 'on', statement_timeout: 2 * withinMs }
@@ -216,10 +217,13 @@ export function fromPgPool(
     }
   }
 
-  /** Whether each session of the readers has the settings of a reader. */
+  /** Whether each reader session has a reader's settings. */
   const readers = new WeakMap<PgPoolClient, boolean>()
 
-  /** Runs one statement on a session that has the settings of a reader. Returns undefined if the session cannot have them. */
+  /**
+   * Runs one statement on a session that has a reader's settings. Returns undefined if the settings could not be
+   * applied to the session.
+   */
   async function readAlone<Row>(from: PgPool, text: string, values: readonly unknown[] | undefined, withinMs: number) {
     checkOpen()
     const client = await from.connect().catch((error) => Promise.reject(translateFailure(error)))

@@ -6,8 +6,8 @@ import { driver } from './pg.js'
 
 const connectMs = 10_000
 /**
- * On a silent network, a connection does not report that it has ended. Closing an instance must not wait for such a
- * report.
+ * Maximum time to wait for connections to end. On an unresponsive network, a connection never reports its end, and
+ * closing an instance must not wait for it.
  */
 const closeWithinMs = 500
 

@@ -2,9 +2,10 @@ import { createRequire } from 'node:module'
 import type pg from 'pg'
 
 /**
- * Loads node-postgres. Where `navigator` does not exist (Node.js 20), node-postgres creates a `Response` to recognize Cloudflare. Node.js
- * then loads its complete HTTP client, which takes longer than all the rest of node-postgres. So `navigator` exists meanwhile. An import
- * could not be surrounded by other code, because a bundler moves imports to the top.
+ * Loads node-postgres. Where `navigator` does not exist (Node.js 20), node-postgres creates a `Response` to recognize
+ * Cloudflare. Node.js then loads its complete HTTP client, which takes longer than loading the rest of node-postgres.
+ * Therefore, `navigator` is defined while node-postgres is loading. This needs `require`, because a bundler moves
+ * imports to the top of the file.
  */
 function loadDriver(): typeof pg {
   const require = createRequire(import.meta.url)

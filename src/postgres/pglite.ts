@@ -4,16 +4,17 @@ import type { SchemaState } from './migrate.js'
 import { loadStatements } from './statements.js'
 
 /**
- * PGlite is PostgreSQL in WebAssembly. It has one session. A socket server for PGlite lets several clients use this session, and queues each
- * message by itself. While C's transaction is open, A sends Parse. Then B sends Parse. After C's commit, the server runs A's Parse, B's Parse and
- * then A's Bind, which binds A's values to B's statement, because both statements are unnamed. A gets B's rows, or an error such as 22P02.
- * Therefore, Holdfast accepts PGlite only through a pool that has one connection.
+ * PGlite is PostgreSQL in WebAssembly, with a single session. A socket server for PGlite lets several clients use this
+ * session, and queues each message separately. While C's transaction is open, A sends Parse. Then B sends Parse. After
+ * C's commit, the server runs A's Parse, B's Parse and then A's Bind, which binds A's values to B's statement, because
+ * both statements are unnamed. A gets B's rows, or an error such as 22P02. Therefore, Holdfast accepts PGlite only
+ * through a pool that has one connection.
  */
 export function isPglite(server: string): boolean {
   return /pglite/i.test(server)
 }
 
-/** Throws if the statements of several connections would mix. */
+/** Throws if the server would mix the statements of several connections. */
 export function checkConnections({ server }: SchemaState, { hasOneConnection }: Database): void {
   if (server === undefined || !isPglite(server) || hasOneConnection) return
   throw new UnsupportedServerError(

@@ -9,7 +9,7 @@ const traits = {
    * start JIT.
    */
   'not compiled': ['jit = off'],
-  /** Planning again for each array of parameters would take longer than running the statement. */
+  /** A new plan for each array of parameters would take longer than the execution of the statement. */
   'one plan': ['plan_cache_mode = force_generic_plan'],
   /** The table may be empty when PostgreSQL makes the plan, and huge when the plan runs. */
   'by index': ['enable_seqscan = off'],

@@ -7,9 +7,10 @@ import { PgHostsClient } from './hosts.js'
  * Distinguishes a transaction pooler from a session pooler by observing a change of backends. Called only if a pooler exists: the backend
  * pid from the connection start differs from the pid of the backend that executes statements.
  *
- * A transaction pooler frees the backend of our last statement. A second client then begins a transaction. Either this transaction gets
- * that backend, or our next statement runs on a different backend. Poolers assign either the last used backend or the next one in turn, so
- * the first round usually shows one of these two effects. A busy pooler may need more rounds. Every later heartbeat checks the pid again.
+ * A transaction pooler frees the backend of our last statement. A second client then begins a transaction. Either this
+ * transaction gets that backend, or our next statement runs on a different backend. Poolers assign either the last used
+ * backend or the next backend in turn, so the first round usually shows one of these two effects. A busy pooler may
+ * need more rounds. Every later heartbeat checks the pid again.
  */
 const rounds = 8
 

@@ -32,9 +32,9 @@ export interface Presence {
    */
   onRevocation(listener: () => void): void
   /**
-   * Adds a look to each heartbeat from now on. Returns false for an instance without an anchor, which has no session for heartbeats. The
-   * module then polls with statements of its own. A module must also poll on its own if no answer arrives, because a heartbeat leaves out
-   * the looks after one of them has failed.
+   * Adds a look to each later heartbeat. Returns false for an instance without an anchor, which has no session for
+   * heartbeats. The module then polls with its own statements. A module must also poll if it receives no result,
+   * because heartbeats omit all looks for a while after a look has failed.
    */
   lookOnHeartbeat(look: Look): boolean
   /** Records the drain state immediately, and again at the beginning of each later epoch. */
@@ -43,16 +43,16 @@ export interface Presence {
 }
 
 /**
- * A module's look at the database, which is part of the heartbeat. An idle instance learns from its heartbeat whether there is work, so the
- * instance sends no other statement. A look reads only. It must neither wait nor read much, because the session's locks depend on the
- * heartbeat.
+ * A look: a module's read-only query that is part of each heartbeat. Its result shows an idle instance whether there is
+ * work, so the instance needs no other statement. A look must neither wait nor read many rows, because the session's
+ * locks depend on the heartbeat.
  */
 export interface Look {
   /** Name of the look, which is unique among all looks. */
   readonly name: string
   /** Statement that returns one value for the parameter `$1`, and null for null. */
   readonly text: string
-  /** Returns the parameter. Undefined if the module needs no answer now. */
+  /** Returns the parameter. Undefined if the module needs no result now. */
   readonly ask: (epoch: Epoch) => string | undefined
   readonly onAnswer: (answer: string) => void
 }

@@ -28,7 +28,7 @@ export class ResponseTimeout {
         deadlineMs,
         send(ms).then((result) => ({ result })),
       )
-      if (!response) throw new DatabaseUnreachableError(`No answer within ${formatDuration(deadlineMs)}`)
+      if (!response) throw new DatabaseUnreachableError(`No response within ${formatDuration(deadlineMs)}`)
       this.#isSilent = false
       return response.result
     } catch (error) {

@@ -130,7 +130,7 @@ export class RowPresence implements Presence {
     this.#state = state
     if (!this.epoch) return
     const { database, expiryMs } = this.#options
-    // If this statement fails, the next epoch records the state.
+    // If this statement fails, the beginning of the next epoch records the state.
     await database.query(this.#sql.set_drain_state.text, [this.instanceId, state], expiryMs).catch(() => {})
   }
 

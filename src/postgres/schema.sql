@@ -3,7 +3,8 @@
 
 create sequence holdfast.fence as bigint;
 comment on sequence holdfast.fence is
-  'Fencing tokens. Every grant of any name takes the next number, so a later holder always has a larger fence. advance_fence() moves the sequence ahead after a crash or restore.';
+  'Fencing tokens. Every grant of any name allocates the next number, so a later holder always has a larger fence. advance_fence() moves '
+  'the sequence ahead after a crash or restore.';
 
 create sequence holdfast.session as integer cycle;
 comment on sequence holdfast.session is
@@ -35,7 +36,8 @@ comment on column holdfast.server_generation.written_by is
 comment on column holdfast.server_generation.fence_floor is
   'Last value of the sequence fence when this row was written. If the sequence is below it, the sequence was set back or not copied.';
 comment on column holdfast.server_generation.era is
-  'Number of the cluster: increases when the tables are found in another cluster or database, where the transaction ids of their rows mean nothing.';
+  'Number of the cluster: increases when the tables are found in another cluster or database, where the transaction ids in the rows are '
+  'meaningless.';
 comment on column holdfast.server_generation.began_at is 'Time when the generation was detected.';
 insert into holdfast.server_generation (system_identifier, timeline) values (0, 0);
 
@@ -117,12 +119,14 @@ comment on column holdfast.instance_name.name is 'Last name of the instance.';
 comment on column holdfast.instance_name.os_pid is 'Process id on the machine.';
 comment on column holdfast.instance_name.sessions is 'Session numbers of the instance''s latest 1,000 epochs, oldest first.';
 comment on column holdfast.instance_name.gone_at is
-  'Time when the instance closed, or when another instance noticed that it was lost. Null while the instance is open, and until a loss is noticed.';
+  'Time when the instance closed, or when another instance detected that it was lost. Null while the instance is open, and until a loss is '
+  'detected.';
 comment on column holdfast.instance_name.namespace is 'Namespace of the instance''s names.';
-comment on column holdfast.instance_name.app_version is 'Version of the program, from the option version. Null if the program has given none.';
+comment on column holdfast.instance_name.app_version is 'Version of the program, from the version option. Null if the program did not set this option.';
 comment on column holdfast.instance_name.opened_at is 'Time when the instance opened.';
 comment on column holdfast.instance_name.ending is
-  'closed: the instance closed. drained: it closed after all its work had ended. lost: it was gone without closing. Null while gone_at is null.';
+  'closed: the instance closed. drained: it closed after all its work had ended. lost: it disappeared without closing. Null while gone_at '
+  'is null.';
 -- A row is inserted only when an instance opens, so a pending list would slow down each search and save nothing.
 create index instance_name_sessions on holdfast.instance_name using gin (sessions) with (fastupdate = off);
 create index instance_name_gone_at on holdfast.instance_name (gone_at);

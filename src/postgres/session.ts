@@ -57,7 +57,10 @@ interface Identity {
 }
 
 const minServerVersion = 140_000
-/** Time without looks after one has failed, for example because an older version of Holdfast has installed the functions. */
+/**
+ * Time for which heartbeats contain no looks after a look has failed, for example because an older version of Holdfast
+ * has installed the functions.
+ */
 const withoutLooksMs = 60_000
 
 /** SQLSTATEs of a heartbeat that fails because the schema no longer exists. */
@@ -365,7 +368,7 @@ function settingsFor(expiryMs: number): Record<string, string> {
     statement_timeout: String(expiryMs),
     // The server detects a dead client even while the session waits for a lock or runs a statement.
     client_connection_check_interval: '500',
-    // The server detects a dead host or network at about the expiry.
+    // The server detects a dead host or network after approximately the expiry.
     tcp_keepalives_idle: String(idle),
     tcp_keepalives_interval: String(interval),
     tcp_keepalives_count: String(count),

@@ -69,7 +69,10 @@ export class WaitTracker {
     this.#sql = loadStatements(new URL('./waits.sql', import.meta.url), options.schema)
   }
 
-  /** Adds a module. `source` returns the module's waiting calls. A call must be the same object during its whole wait. */
+  /**
+   * Adds a module. `source` returns the module's waiting calls. Each call must be represented by the same object during
+   * its whole wait.
+   */
   addSource(source: () => Iterable<WaitingCall>): void {
     this.#sources.push(source)
   }

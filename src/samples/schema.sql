@@ -13,7 +13,8 @@ create table holdfast.sample (
   autovacuum_vacuum_cost_delay = 0
 );
 comment on table holdfast.sample is
-  'How long each name was held, and how long calls waited for it, per minute, over the last two days. All instances add to one row per name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
+  'Times for which each name was held and for which calls waited for it, per minute, over the last two days. All instances add to the same '
+  'row for each name and hour. Covers Holdfast locks, leases and elections, up to a maximum number of names per hour.';
 comment on column holdfast.sample.hour is 'Start of the hour (UTC).';
 comment on column holdfast.sample.held_total is 'Sum of the values in the column held.';
 comment on column holdfast.sample.waited_total is 'Sum of the values in the column waited.';
@@ -43,7 +44,8 @@ create table holdfast.term (
   primary key (key, fence)
 ) with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
 comment on table holdfast.term is
-  'History of holders: who held a name from when to when, and why the term ended. Covers leaderships, and locks and leases that were held for at least a second. Instances record their terms once a minute.';
+  'History of holders: the holder of a name, the start and the end of the term, and the reason why the term ended. Covers leaderships, and '
+  'locks and leases that were held for at least a second. Instances record their terms once a minute.';
 comment on column holdfast.term.kind is 'Kind of the hold: lock or lease.';
 comment on column holdfast.term.mode is 'Mode of the hold: exclusive or shared.';
 comment on column holdfast.term.instance is 'Instance that held the name.';

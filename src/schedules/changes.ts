@@ -46,7 +46,8 @@ export class Changes {
         onChanged(row.key)
         return
       }
-      // The schedule was changed, or one of its ticks was settled, after its row was read. Tries again.
+      // The schedule was changed, or one of its ticks was settled, after its row was read. Tries again with the new
+      // row.
       await pause(backoffMs(attempt, 5, 200), closing)
       closing.throwIfAborted()
     }

@@ -3,9 +3,9 @@ import type { Definition } from './definition.js'
 import type { ScheduleState } from './store.js'
 
 /**
- * Order in which members claim a tick. All members compute the same order from the schedule's key, the tick and their places among the
- * members. So one member claims the tick, the next two check shortly afterwards that the tick has been settled, and the others send
- * nothing. The order changes from tick to tick, which distributes the runs.
+ * Order in which members claim a tick. All members compute the same order from the schedule's key, the tick and their
+ * places among the members. So one member claims the tick, the next two check shortly afterwards that the tick has been
+ * settled, and the other members send nothing. The order changes from tick to tick, which distributes the runs.
  *
  * The order is only a hint. The database decides who runs a tick. If members know different numbers of members, several members may claim
  * the tick, or the tick waits for the next member.
@@ -13,9 +13,12 @@ import type { ScheduleState } from './store.js'
 
 /** Number of members that claim a tick. All other members rely on them until a look shows that the tick is overdue. */
 const claimers = 3
-/** A tick that is overdue for this long is claimed by every member that notices it. */
+/** Time after which every member that detects an overdue tick claims the tick. */
 const overdueMs = 500
-/** A member plans its claims, and reads the states of its schedules, for this time. */
+/**
+ * Time that a member plans ahead. The member reads the states of schedules that tick within this time, and plans its
+ * claims of these ticks.
+ */
 export const horizonMs = 15_000
 /** Maximum time between the claims of two members. */
 const maxApartMs = 100

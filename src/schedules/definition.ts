@@ -41,7 +41,7 @@ export interface ScheduleRun {
   readonly signal: AbortSignal
   /**
    * Transaction that commits exactly once, together with the run's result. The first query begins the transaction.
-   * With the option `transaction` of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is
+   * With the `transaction` option of `Holdfast.open`, a promise of your library's transaction, which begins when `tx` is
    * read.
    */
   readonly tx: HandlerTransaction
@@ -211,7 +211,7 @@ export function define(where: string, name: string, given: ScheduleOptions, work
   const { cron, every, at, timezone } = given ?? {}
   const rule = ruleFromOptions(where, { cron, every, at, timezone })
   if (was === name)
-    throw new UsageError(`Expected the option \`was\` to be different from the schedule's own name "${name}"`)
+    throw new UsageError(`Expected the \`was\` option to be different from the schedule's own name "${name}"`)
   if (overlap === 'replace' && typeof missed === 'number') {
     throw new UsageError(
       "Expected an overlap other than 'replace' in combination with missed: { all: N }",

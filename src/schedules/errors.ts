@@ -1,8 +1,6 @@
 import { didYouMean, formatDuration, HoldfastError } from '../base/index.js'
 
-/**
- * Reason with which a run's signal is aborted if another instance may run the tick. This run's result is not recorded.
- */
+/** Abort reason of a run's signal if another instance may run the tick. This run's result is not recorded. */
 export class RunLostError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -25,9 +23,7 @@ export class RunLostError extends HoldfastError {
   }
 }
 
-/**
- * Reason with which a run's signal is aborted if the run exceeds `timeout`. The run fails, even if the handler returns.
- */
+/** Abort reason of a run's signal if the run exceeds `timeout`. The run fails, even if the handler returns. */
 export class RunTimeoutError extends HoldfastError {
   /** Name of the schedule. */
   readonly schedule: string
@@ -43,8 +39,8 @@ export class RunTimeoutError extends HoldfastError {
 }
 
 /**
- * Reason with which a run's signal is aborted if a later tick replaces the run (`overlap: 'replace'`). The later run
- * starts when this run has ended.
+ * Abort reason of a run's signal if a later tick replaces the run (`overlap: 'replace'`). The later run starts when
+ * this run has ended.
  */
 export class RunReplacedError extends HoldfastError {
   /** Name of the schedule. */

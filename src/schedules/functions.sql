@@ -92,7 +92,7 @@ create or replace function holdfast.schedule_job_is_live(overlap text, job bigin
   end
   $$;
 comment on function holdfast.schedule_job_is_live(text, bigint) is
-  'Returns whether the job of a stored schedule''s last tick has not ended and prevents another job. Always false for a schedule in code.';
+  'Returns true if the job of a stored schedule''s last tick has not ended and prevents another job. Always false for a schedule in code.';
 
 create or replace function holdfast.schedule_settle(of_schedule bigint, older json, ticks timestamptz[], is_over boolean, now_is timestamptz)
   returns boolean
@@ -158,7 +158,7 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
       where place > missed_ticks - caught_up
         and place <= missed_ticks;
       if is_current then
-        -- Runs that catch up must not cause the tick that is due now to be skipped.
+        -- The tick that is due now must not be skipped because of runs that catch up on missed ticks.
         if caught_up > 0
           or (not holdfast.schedule_job_is_live(s.overlap, s.last_job) and holdfast.schedule_make_room(of_schedule, s.overlap))
         then
@@ -176,7 +176,10 @@ create or replace function holdfast.schedule_settle(of_schedule bigint, older js
   end
   $$;
 comment on function holdfast.schedule_settle(bigint, json, timestamptz[], boolean, timestamptz) is
-  'Settles a schedule''s due ticks. The caller holds the lock on the schedule''s row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": …}]. ticks: later ticks one by one, at least one of them in the future unless is_over. Returns false if the given ticks do not suffice.';
+  'Settles a schedule''s due ticks: decides for each tick whether it runs, and records the decision. The caller holds the lock on the '
+  'schedule''s row, and the first given tick is next_at. older: ranges of ticks that are certainly due, [{"first_at": …, "last_at": …, "n": '
+  '…}]. ticks: the later ticks, listed individually. Unless is_over, at least one of these ticks is in the future. Returns false if the '
+  'given ticks do not suffice.';
 
 create or replace function holdfast.schedule_start_runs(of_schedule bigint, epoch_number integer, member text) returns json
   language plpgsql
@@ -604,7 +607,8 @@ create or replace function holdfast.schedule_request_run(of_schedule bigint) ret
   end
   $$;
 comment on function holdfast.schedule_request_run(bigint) is
-  'Requests a run independently of the rule. A member starts the run. Returns the run''s tick in ms. Returns null if the schedule does not exist, or if a run exists and overlap does not allow a second one.';
+  'Requests a run independently of the rule. A member starts the run. Returns the run''s tick in ms. Returns null if the schedule does not '
+  'exist, or if a run exists and overlap does not allow a second run.';
 
 create or replace function holdfast.schedule_record_ends(asked json) returns json
   language plpgsql
@@ -778,7 +782,10 @@ create or replace function holdfast.schedule_look(
   end
   $$;
 comment on function holdfast.schedule_look(integer, text, bigint[], bigint, integer) is
-  'Returns what concerns a member, and changes nothing: which of the member''s schedules have an active run, which may start a run, and which of the member''s runs must stop. repairs: schedule_poll() has something to change. With a horizon, also returns the states of the schedules that are due before the horizon, the number of the member''s memberships, and the schedules that must adopt the member''s rule.';
+  'Returns the information that a member needs, and changes nothing: the member''s schedules that have an active run, the schedules that '
+  'may start a run, and the member''s runs that must stop. repairs: whether schedule_poll() would change anything. With a horizon, also '
+  'returns the states of the schedules that are due before the horizon, the number of the member''s memberships, and the schedules that '
+  'must adopt the member''s rule.';
 
 create or replace function holdfast.schedule_poll(epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer) returns json
   language plpgsql
@@ -809,7 +816,9 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
   end
   $$;
 comment on function holdfast.schedule_poll(integer, text, bigint[], bigint, integer) is
-  'Polls on behalf of a member. Puts two kinds of runs back into the state waiting: the member''s runs that it does not know (up to max_fence), and the runs of dead instances. With a horizon, also removes the memberships of dead instances. Returns the result of schedule_look().';
+  'Polls on behalf of a member. Returns two kinds of runs to the state waiting: runs of the member that the member does not know (up to '
+  'max_fence), and runs of dead instances. With a horizon, also removes the memberships of dead instances. Returns the result of '
+  'schedule_look().';
 
 create or replace function holdfast.schedule_sweep_one(of_schedule bigint, keep_days integer, max_kept integer, min_kept integer) returns void
   language plpgsql
@@ -929,7 +938,7 @@ create or replace function holdfast.schedules_largest_numbers() returns table (s
 comment on function holdfast.schedules_largest_numbers() is
   'Returns the largest number from each sequence in this module''s tables. See sequence_positions().';
 
--- Schedules from data.
+-- Stored schedules, which programs create with schedules.upsert or in SQL.
 
 create or replace function holdfast.schedule_store(asked json) returns text
   language plpgsql
@@ -1010,7 +1019,9 @@ create or replace function holdfast.schedule_store(asked json) returns text
   end
   $$;
 comment on function holdfast.schedule_store(json) is
-  'Creates or changes stored schedules: [{"place": 1, "key": …, "namespace": …, "name": …, "rule": …, "head": …, "input": …, "overlap": …, "missed": …, "catch_up": …}]. Returns for each place: created, changed, unchanged or in code. A new rule applies from now on. An instance computes its first tick, because only TypeScript evaluates rules. An unchanged rule keeps next_at.';
+  'Creates or changes stored schedules: [{"place": 1, "key": …, "namespace": …, "name": …, "rule": …, "head": …, "input": …, "overlap": …, '
+  '"missed": …, "catch_up": …}]. Returns for each place: created, changed, unchanged or in code. A new rule applies immediately. An '
+  'instance computes the rule''s first tick, because only the TypeScript code can evaluate rules. An unchanged rule keeps next_at.';
 
 create or replace function holdfast.schedule_drop(of_schedule bigint) returns boolean
   language plpgsql
@@ -1410,7 +1421,7 @@ create or replace function holdfast.schedule_stored_due_ms(space text) returns f
   end
   $$;
 comment on function holdfast.schedule_stored_due_ms(text) is
-  'Returns the time in ms until a namespace''s stored schedules need an instance. Null if they never do.';
+  'Returns the time in ms until a namespace''s stored schedules need an instance. Null if they do not need an instance.';
 
 create or replace function holdfast.schedule_tick_stored(space text, member text, plans json, max_count integer, unreadable bigint[])
   returns json

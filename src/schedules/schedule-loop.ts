@@ -286,7 +286,8 @@ export class ScheduleLoop {
         if (entry) await this.#options.adopt(key, entry.definition)
         this.#adoptable.delete(key)
       } catch {
-        // For example, this version of Holdfast may be unable to read the current rule. The other schedules continue.
+        // The adoption can fail, for example if this version of Holdfast cannot read the current rule. The other
+        // schedules continue.
         this.#adoptAt = performance.now() + idleMs
       }
     }
@@ -295,7 +296,8 @@ export class ScheduleLoop {
 
   async #poll(epoch: Epoch): Promise<void> {
     const isLong = performance.now() >= this.#fullPollAt
-    // The times are set before the statement is sent, because a notification may request another poll meanwhile.
+    // The times are set before the statement is sent, because a notification may request another poll before the
+    // response arrives.
     this.#pollAt = Infinity
     if (isLong) this.#fullPollAt = between(idleMs)
     const answer = await this.#store.call('poll', [
@@ -328,7 +330,10 @@ export class ScheduleLoop {
     })
   }
 
-  /** Applies the answer of a look, which replaces a full poll unless a poll would change something. */
+  /**
+   * Applies the result of a look. If a poll would change nothing, the look replaces the next full poll. Otherwise,
+   * starts a full poll.
+   */
   #onLook(answer: LookResult): void {
     if (this.#asked === undefined || this.#asked.epoch !== this.#epoch) return
     this.#applyLook(answer)

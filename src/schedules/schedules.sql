@@ -30,7 +30,7 @@ select holdfast.schedule_look(
 where $1::text::json is not null
 
 -- name: claim
--- Settles due ticks and starts runs. See schedule_claim.
+-- Decides which due ticks run, records the decisions, and starts runs. See schedule_claim.
 select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 
 -- name: end
@@ -38,8 +38,7 @@ select holdfast.schedule_claim($1::integer, $2, $3::text::json)::text as answer
 select holdfast.schedule_record_ends($1::text::json)::text as answer
 
 -- name: done
--- Records a successful run in its handler's transaction. Changes only the run's own row, and finds this row by
--- tick_pkey.
+-- Records a successful run in its handler's transaction. Changes only the run's own row. Uses the index tick_pkey.
 update holdfast.tick
 set state = 'done',
     error = null,
@@ -95,7 +94,7 @@ select holdfast.schedule_store($1::text::json) as outcomes
 select holdfast.schedule_drop(holdfast.schedule_resolve($1::bigint)) as is_removed
 
 -- name: tick_stored
--- Settles due ticks of stored schedules. See schedule_tick_stored.
+-- Decides which due ticks of stored schedules enqueue jobs, and records the decisions. See schedule_tick_stored.
 select holdfast.schedule_tick_stored($1, $2, $3::text::json, $4::integer, $5::text::bigint[])::text as answer
 
 -- name: look_stored

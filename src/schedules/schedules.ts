@@ -80,7 +80,7 @@ export interface Schedule extends AsyncDisposable {
 }
 
 export interface ScheduleListOptions {
-  /** Text that the names contain, regardless of upper and lower case. */
+  /** Text that the names must contain. Case is ignored. */
   search?: string | undefined
   /** Returns only schedules whose names follow this name. Pass the last name of a page to get the next page. */
   after?: string | undefined
@@ -141,7 +141,7 @@ export class Schedules {
   /**
    * Adds a schedule to this instance until the schedule or the instance is closed. All instances add the same schedules
    * when they start, and one of them runs each tick. Returns immediately and writes the schedule to the database in the
-   * background. Other calls in this instance that name the schedule wait until it is written.
+   * background. Other calls for this schedule in this instance wait until it is written.
    *
    * With `job` and `input` instead of a function, each tick enqueues exactly one job. You can pass a definition made by
    * `defineSchedule` instead of all arguments.
@@ -201,9 +201,10 @@ export class Schedules {
   }
 
   /**
-   * Creates or changes a schedule that is stored in the database, such as one schedule per customer. Each tick enqueues exactly one
-   * job. The instances that run job workers settle the ticks, so no instance needs the schedule in its code. A new rule applies from
-   * now on. An unchanged rule keeps its next tick. Returns whether the schedule was created, changed or already the same.
+   * Creates or changes a schedule that is stored in the database, such as one schedule per customer. Each tick enqueues
+   * exactly one job. The instances that run job workers settle the ticks, so no instance needs the schedule in its
+   * code. A new rule applies immediately. An unchanged rule keeps its next tick. Returns whether the schedule was
+   * created, changed or already the same.
    *
    * @example
    * await holdfast.schedules.upsert('tenant:42:report', { cron: '0 8 * * *', timezone: 'Europe/London', job: sendReport, input: { tenant: 42 } })
@@ -323,7 +324,8 @@ export class Schedules {
   }
 
   /**
-   * Returns a schedule's runs and gaps, latest first. A gap stands for ticks without a run and contains their reason.
+   * Returns a schedule's runs and gaps, latest first. A gap represents consecutive ticks without a run, and contains
+   * the reason.
    *
    * @example
    * const [latest] = await holdfast.schedules.runs('invoices', { limit: 1 })
@@ -358,7 +360,7 @@ export class Schedules {
     }
   }
 
-  /** @internal Starts to settle the ticks of stored schedules, because this instance has got a job worker. */
+  /** @internal Starts to settle the ticks of stored schedules, because this instance now has a job worker. */
   onWorker(): void {
     this.#ticker.start()
   }

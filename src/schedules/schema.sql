@@ -150,5 +150,6 @@ create table holdfast.schedule_ticker (
   until timestamptz not null
 );
 comment on table holdfast.schedule_ticker is
-  'Instance that currently settles the ticks of a namespace''s stored schedules. The row only saves work: the lock on a schedule''s row and the comparison of its next_at settle each tick once.';
+  'Instance that currently settles the ticks of a namespace''s stored schedules. The row only avoids duplicate work. The lock on a '
+  'schedule''s row and the comparison of next_at ensure that each tick is settled once.';
 comment on column holdfast.schedule_ticker.until is 'Time after which another instance may take the row over.';

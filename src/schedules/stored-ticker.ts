@@ -16,7 +16,10 @@ interface StoredTickerOptions {
 
 /** Maximum number of due schedules per statement. */
 const maxPerStatement = 1_000
-/** Minimum time between two statements, unless the first returned a full batch. Ticks of this time share a statement. */
+/**
+ * Minimum time between two statements, unless the first returned a full batch. Ticks that become due within this time
+ * share a statement.
+ */
 const paceMs = 100
 /** Without heartbeats, an instance polls this often. */
 const pollMs = 5_000
@@ -32,9 +35,9 @@ const maxKept = 200
 const minKept = 100
 
 /**
- * Settles the ticks of the namespace's stored schedules. Each instance that has a job worker runs this loop, and one of them at a time gets
- * the due schedules. A statement settles the ticks that the previous statement returned, and returns the next. Its loop sleeps while no tick
- * is due.
+ * Settles the ticks of the namespace's stored schedules. Each instance that has a job worker runs this loop, and one of
+ * these instances at a time receives the due schedules. Each statement settles the ticks that the previous statement
+ * returned, and returns the ticks to settle next. The loop sleeps while no tick is due.
  */
 export class StoredTicker {
   readonly #options: StoredTickerOptions
@@ -73,13 +76,13 @@ export class StoredTicker {
     return healthReasonOf('SCHEDULES_FAILED', 'Ticks of stored schedules cannot be recorded', this.#failure.error)
   }
 
-  /** Starts the loop, when the instance has got a job worker. */
+  /** Starts the loop once the instance has a job worker. */
   start(): void {
     this.#working ??= this.#work()
     this.#wakeIn(Math.random() * spreadMs)
   }
 
-  /** Looks for due ticks soon if stored schedules of this namespace have changed. */
+  /** Checks for due ticks soon if stored schedules in this namespace have changed. */
   onChanged(channelKey: string): void {
     if (channelKey === this.#channelKey && this.#isActive) this.#wakeIn(Math.random() * spreadMs)
   }
@@ -119,7 +122,7 @@ export class StoredTicker {
         }
       } catch (error) {
         if (signal.aborted) return
-        // The statement may have succeeded. The next one reads the schedules again.
+        // The statement may have succeeded, so the next statement reads the schedules again.
         plans = []
         this.#failure = { error }
         this.#options.events.emitter('scheduler.failed')?.({ error })
@@ -137,7 +140,7 @@ export class StoredTicker {
       this.#unreadable.clear()
       this.#forgetAt = sentAt + forgetUnreadableMs
     }
-    // Set before the statement is sent, because a notification may arrive meanwhile.
+    // Set before the statement is sent, because a notification may arrive before the response.
     this.#wakeAt = Infinity
     const answer = await store.call('tick_stored', [
       namespace,

@@ -50,13 +50,13 @@ export const jobSearchWords = {
   queue: { text: 'the name of a queue', example: 'queue:mail' },
   state: { text: searchStates.join(', '), example: 'state:failed' },
   kind: { text: 'the name of a job definition', example: 'kind:send-email' },
-  error: { text: 'a part of the last error, in upper or lower case', example: 'error:"upstream said 503"' },
-  since: { text: 'a duration or a time; the job changed its state after it', example: 'since:1h' },
-  until: { text: 'a duration or a time; the job changed its state before it', example: 'until:2030-01-31T18:00Z' },
+  error: { text: 'a part of the last error (case is ignored)', example: 'error:"upstream said 503"' },
+  since: { text: "a duration or a time, after which the job's state changed", example: 'since:1h' },
+  until: { text: "a duration or a time, before which the job's state changed", example: 'until:2030-01-31T18:00Z' },
   lane: { text: 'the name of a lane', example: 'lane:shop:7' },
   input: { text: 'a path in the job input, followed by a value', example: 'input.user:42' },
   meta: { text: "a path in the job's meta, followed by a value", example: 'meta.tags:billing' },
-  id: { text: 'the numbers of jobs', example: 'id:17,18' },
+  id: { text: 'one or more job numbers', example: 'id:17,18' },
 } as const
 
 /** Value that a job must have at a path in its input or its meta. If the part at the path is a list, the list must contain the value. */
@@ -74,19 +74,19 @@ export interface JobSearch {
   readonly queues: readonly string[]
   readonly kinds: readonly string[]
   readonly lanes: readonly string[]
-  /** States to match. All states if the search does not name a state. */
+  /** States to match. All states if the search contains no state. */
   readonly states: readonly JobState[]
   /** Reasons to match if the job is waiting. All reasons if the list is empty. */
   readonly waits: readonly JobWait[]
   /** Texts that the job's last error contains. */
   readonly errors: readonly string[]
-  /** Words without a keyword. Each is the job's number, or a part of its kind, its queue or its last error. */
+  /** Words without a keyword. Each word is the job's number, or a part of its kind, its queue or its last error. */
   readonly words: readonly string[]
   readonly input: readonly PathValue[]
   readonly meta: readonly PathValue[]
-  /** The job changed its state at or after this time. */
+  /** The job's state changed at or after this time. */
   readonly since: SearchTime | null
-  /** The job changed its state before this time. */
+  /** The job's state changed before this time. */
   readonly until: SearchTime | null
 }
 

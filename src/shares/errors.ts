@@ -45,8 +45,7 @@ const reasonTexts: Record<HandoverReason, string> = {
 }
 
 /**
- * Reason with which an owner's signal is aborted before a handover. The owner keeps the resource until the owner's
- * function ends.
+ * Abort reason of an owner's signal before a handover. The owner keeps the resource until the owner's function ends.
  */
 export class ResourceMovedError extends HoldfastError {
   readonly share: string

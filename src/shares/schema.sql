@@ -23,7 +23,7 @@ create table holdfast.share_done (
 );
 comment on table holdfast.share_done is
   'A share''s resources that were processed (shares.each). Rows are removed after a week. Columns without a comment: see share_member.';
-comment on column holdfast.share_done.round is 'Name of the round. Empty for unnamed rounds. Only the last unnamed round is kept.';
+comment on column holdfast.share_done.round is 'Name of the round. Empty for rounds without a name, of which only the last is kept.';
 comment on column holdfast.share_done.resource is 'Resource that was processed.';
 comment on column holdfast.share_done.instance is 'Instance that processed the resource.';
 comment on column holdfast.share_done.fence is 'Fencing token of the holder. A holder with a smaller token cannot overwrite the row.';

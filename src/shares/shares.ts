@@ -28,16 +28,16 @@ export interface EachOptions {
    */
   round?: string | Instant | undefined
   /**
-   * For rounds without a name: maximum time between two instances' calls. A resource counts as done if its work
-   * began less than this time before the call, or ended after the call began. Default 10 s.
+   * Applies to rounds without a name. Calls that begin within this time of each other belong to the same round. A call
+   * skips a resource whose work began less than this time before the call, or ended after the call began. Default 10 s.
    */
   window?: Duration | undefined
   /** Maximum number of resources that this instance processes at the same time. Default 1. */
   concurrency?: number | undefined
   /**
-   * With `true` (the default), the call continues until each resource is done in any instance or has failed in this
-   * call, and takes over dead instances' resources. With `false`, the call skips resources that other instances
-   * are processing.
+   * With `true` (the default), the call continues until each resource has been completed by some instance or has failed
+   * in this call. The call also takes over dead instances' resources. With `false`, the call skips resources that other
+   * instances are processing.
    */
   waitForOthers?: boolean | undefined
   /**

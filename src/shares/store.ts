@@ -13,14 +13,14 @@ export interface ShareStoreOptions {
 
 export interface Round {
   readonly share: string
-  /** Name of the round. Empty if the caller gave no name. */
+  /** Name of the round. Empty if the caller passed no name. */
   readonly name: string
   /** Value of the `window` option for a round without a name. */
   readonly windowMs: number | null
 }
 
 export interface DoneResources {
-  /** Time of the read by the database's clock, in seconds since 1970. */
+  /** Time of the read according to the database's clock, in seconds since 1970. */
   readonly now: number
   readonly done: ReadonlySet<string>
 }

@@ -27,7 +27,7 @@ export class Task {
     this.owned.letGo(reason)
   }
 
-  /** Runs the function again after it has returned or thrown, as long as the resource is owned. */
+  /** Runs the function while the resource is owned. Starts it again after it has returned or thrown. */
   async #run(work: Work, report: (error: unknown) => void): Promise<void> {
     const { owned } = this
     let failures = 0

@@ -25,12 +25,12 @@ export interface InstrumentOptions {
   meter?: MeterLike | undefined
 }
 
-/** An OpenTelemetry tracer. A separate interface, so that users of the other functions need not install OpenTelemetry. */
+/** An OpenTelemetry tracer. Declared here, so that users of the other functions need not install OpenTelemetry. */
 export interface TracerLike {
   readonly startSpan: (name: string) => object
 }
 
-/** An OpenTelemetry meter. A separate interface, so that users of the other functions need not install OpenTelemetry. */
+/** An OpenTelemetry meter. Declared here, so that users of the other functions need not install OpenTelemetry. */
 export interface MeterLike {
   readonly createCounter: (name: string) => object
   readonly createHistogram: (name: string) => object

@@ -17,7 +17,7 @@ type Name =
   | 'release_links'
   | 'resume'
 
-/** Gives the testing kit access to an instance's database. */
+/** Gives the test kit access to an instance's database. */
 export class TestingContext {
   readonly database: Database
   readonly schema: string
@@ -46,7 +46,10 @@ export class TestingContext {
     return arrayLiteral(rows.map(({ key }) => key))
   }
 
-  /** Ends jobs whose deadline has passed. At a higher isolation level, the statement would read old states of jobs. */
+  /**
+   * Ends jobs whose deadline has passed. At a higher isolation level than READ COMMITTED, the statement would read old
+   * job states.
+   */
   async expire(): Promise<void> {
     await this.database.transaction(async (tx) => {
       await tx.query('set transaction isolation level read committed')

@@ -114,8 +114,8 @@ select moved
 from holdfast.job_maintain(1000)
 
 -- name: pass_time
--- Moves the start times of waiting jobs, the deadlines, the ends of their sleeps and waits, and the ends of their unique windows $2 ms earlier, for the
--- given queues ($1). Returns the number of due jobs, and of jobs whose deadline has passed.
+-- Shifts times in the given queues ($1) to $2 ms earlier: waiting jobs' start times, deadlines, ends of sleeps and
+-- waits, and ends of unique windows. Returns the number of due jobs, and of jobs whose deadline has passed.
 with windows as (
   update holdfast.unique_job
   set expires_at = expires_at - make_interval(secs => $2::float8 / 1000)
@@ -188,7 +188,7 @@ select exists (
 ) as are_due
 
 -- name: stop_claims
--- Excludes claims in the given queues until the transaction ends.
+-- Blocks claims in the given queues until the transaction ends.
 select pg_advisory_xact_lock(holdfast.lock_class('job claims'), object)
 from (
   select distinct queue::bit(32)::integer as object from unnest($1::text::bigint[]) as queue order by object

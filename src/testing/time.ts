@@ -3,9 +3,10 @@ import type { Duration, Holdfast } from '../index.js'
 import { TestingContext } from './context.js'
 
 /**
- * Simulates the passage of time for waiting jobs in this namespace, for unique jobs' windows and for deadlines. Waiting jobs are delayed
- * and sleeping jobs, jobs that are waiting for an event, and jobs that are waiting for their next attempt. After it
- * resolves, due jobs may run, and jobs whose `startBy` has passed have expired. Returns the number of due jobs.
+ * Simulates the passage of time for waiting jobs in this namespace, for unique jobs' windows and for deadlines. Waiting
+ * jobs are delayed and sleeping jobs, jobs that are waiting for an event, and jobs that are waiting for their next
+ * attempt. When the call has resolved, due jobs may run, and jobs whose `startBy` has passed have expired. Returns the
+ * number of due jobs.
  *
  * Changes nothing else: clocks, running jobs' timeouts, leases, rates, limits, retention and other namespaces stay
  * unchanged.
@@ -21,7 +22,8 @@ export async function passTime(holdfast: Holdfast, time: Duration): Promise<numb
   const context = new TestingContext(holdfast)
   const queues = await context.queues()
   const [row] = await context.run<{ due: number; late: number }>('pass_time', [queues, ms])
-  // The function must make due jobs ready and expire late jobs, because the instances poll only at the original times.
+  // This function makes due jobs ready and expires late jobs itself, because the instances poll only at the original
+  // times.
   for (let areDue = row!.due + row!.late > 0; areDue; ) {
     await context.expire()
     const isAll = await context.runMaintenance()

@@ -21,7 +21,7 @@ describeInBrowser('several databases', () => {
       await page.getByRole('heading', { level: 1, name: 'All databases' }).waitFor()
       await page.getByText('unreachable').waitFor()
       await page.getByText('1 unavailable').waitFor()
-      await page.getByRole('list', { name: 'Sums of all databases' }).getByText('Ready3').waitFor()
+      await page.getByRole('list', { name: 'Totals of all databases' }).getByText('Ready3').waitFor()
       await expectAccessible(page)
       // The database that is down does not count as a lost connection.
       await page.getByText('Live', { exact: true }).waitFor()

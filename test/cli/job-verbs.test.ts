@@ -443,9 +443,7 @@ describe('job retry, cancel and discard with a search', () => {
     await holdfast.jobs.enqueue(fail, 2, { unique: 'a' })
     expect(await run(['job', 'retry', '--kind', 'fail', '--yes'], env)).toMatchObject({
       status: 3,
-      stderr: expect.stringContaining(
-        '1 job left alone: their state changed, or another job has the same unique key.\n',
-      ),
+      stderr: expect.stringContaining('1 job skipped: their state changed, or another job has the same unique key.\n'),
     })
   })
 

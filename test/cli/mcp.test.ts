@@ -177,7 +177,7 @@ describe('the official client', () => {
 })
 
 describe('a question', () => {
-  test('who waits for whom: wait-graph shows the chain and the command that unblocks it', async () => {
+  test('wait-graph shows a chain of waits and the command that unblocks it', async () => {
     const { participants, roots, names } = await ask('wait-graph')
     const nameOf = (id: string) => participants.find((one: { id: string }) => one.id === id).instanceName
     expect(names.map(({ label }: { label: string }) => label).sort()).toEqual(['invoice:42', 'ledger'])
@@ -186,7 +186,7 @@ describe('a question', () => {
     expect(root.blocks[0].remedies[0]).toBe('holdfast lock release invoice:42')
   })
 
-  test('who holds a name: holders shows locks, leases and permits', async () => {
+  test('holders shows the locks, leases and permits of a name', async () => {
     expect(await ask('holders', { name: 'ledger' })).toMatchObject({
       state: 'exclusive',
       holders: [{ instanceName: 'web-2' }],
@@ -200,7 +200,7 @@ describe('a question', () => {
     })
   })
 
-  test('why a job waits: job shows a paused queue, a queue without workers, and a kind without a handler', async () => {
+  test('job shows why a job waits: a paused queue, a queue without workers, or a kind without a handler', async () => {
     const reasons = [ids.paused, ids.unserved, ids.unhandled, ids.retrying].map(
       async (id) => (await ask('job', { id })).waitsFor,
     )
@@ -212,7 +212,7 @@ describe('a question', () => {
     ])
   })
 
-  test('what failed since yesterday: failures shows jobs, runs and jobs that will be retried', async () => {
+  test('failures shows jobs and runs that failed since yesterday, and jobs that will be retried', async () => {
     const { failures, retrying, isPartial } = await ask('failures', { hours: 24 })
     expect(failures).toContainEqual(
       expect.objectContaining({ kind: 'buried', job: ids.buried, detail: 'send-email: the mailbox is full' }),
@@ -224,7 +224,7 @@ describe('a question', () => {
     expect(isPartial).toBe(false)
   })
 
-  test('what failed earlier: failures looks back as many hours as the call says', async () => {
+  test('failures looks back the number of hours that the call specifies', async () => {
     await sql(database.url, "update holdfast.tick set ended_at = now() - interval '5 hours' where state = 'failed'")
     const kinds = async (hours: number) =>
       (await ask('failures', { hours })).failures.map(({ kind }: { kind: string }) => kind)
@@ -232,7 +232,7 @@ describe('a question', () => {
     expect(await kinds(6)).toEqual(['buried', 'failed'])
   })
 
-  test('one job: job shows the attempts and the log, and hides the input unless --payloads is given', async () => {
+  test('job shows the attempts and the log of a job, and hides the input unless --payloads is given', async () => {
     const job = await ask('job', { id: ids.buried })
     expect(job).toMatchObject({
       state: 'buried',
@@ -246,13 +246,13 @@ describe('a question', () => {
     })
   })
 
-  test('which jobs: jobs finds jobs with a search', async () => {
+  test('jobs finds jobs with a search', async () => {
     const { jobs, next } = await ask('jobs', { search: 'queue:mail state:failed' })
     expect(jobs).toMatchObject([{ id: ids.buried, kind: 'send-email', failure: 'the mailbox is full' }])
     expect(next).toBe(null)
   })
 
-  test('which queues: queues shows pauses and workers', async () => {
+  test('queues shows pauses and workers', async () => {
     const { queues, count } = await ask('queues')
     expect(count).toBe(4)
     const states = queues.map(({ name, pausedAt, workers }: Record<string, unknown>) => [
@@ -268,7 +268,7 @@ describe('a question', () => {
     ])
   })
 
-  test('what fails: job-stats summarizes each kind and each queue', async () => {
+  test('job-stats summarizes each kind and each queue', async () => {
     const { kinds, queues, oneOf } = await ask('job-stats', { hours: 1 })
     expect(oneOf).toBe(1)
     const times = { p50Ms: expect.any(Number), p95Ms: expect.any(Number), p99Ms: expect.any(Number) }
@@ -280,7 +280,7 @@ describe('a question', () => {
     expect(ofMail.kinds.length).toBeLessThan(kinds.length)
   })
 
-  test('what has changed: changes lists instances, queues, schedules and failed jobs', async () => {
+  test('changes lists instances, queues, schedules and failed jobs', async () => {
     const { rows } = await ask('changes', { limit: 100 })
     const found = new Set(rows.map(({ kind }: { kind: string }) => kind))
     expect([...found]).toEqual(
@@ -288,7 +288,7 @@ describe('a question', () => {
     )
   })
 
-  test('schedules: schedules and schedule show the rule, the next tick and the runs', async () => {
+  test('schedules and schedule show the rule, the next tick and the runs', async () => {
     expect(await ask('schedules')).toMatchObject({ schedules: [{ name: 'nightly' }], count: 1 })
     expect(await ask('schedule', { name: 'nightly' })).toMatchObject({
       nextAt: expect.any(String),
@@ -298,7 +298,7 @@ describe('a question', () => {
     expect((await ask('schedule', { name: 'nightyl' })).text).toContain('nightly')
   })
 
-  test('limits and instances: the tools show permits, processes and their work', async () => {
+  test('the tools for limits and instances show permits, processes and their work', async () => {
     expect(await ask('limits')).toMatchObject({ limits: [{ name: 'gpu', inUse: 1, max: 2 }] })
     const { instances } = await ask('instances')
     expect(instances.map(({ name }: { name: string }) => name).sort()).toEqual(['web-1', 'web-2', 'web-3'])
@@ -309,7 +309,7 @@ describe('a question', () => {
     })
   })
 
-  test('what is wrong: doctor finds the jobs that no worker handles, and overview shows the fleet', async () => {
+  test('doctor finds the jobs that no worker handles, and overview shows the fleet', async () => {
     const { findings, checks } = await ask('doctor')
     expect(checks).toBeGreaterThan(10)
     expect(findings).toContainEqual(

@@ -93,7 +93,7 @@ test('migrate exits with 4 after a refused login, and names the server, the user
   expect(status).toBe(4)
   expect(stderr).toContain('password authentication failed')
   expect(stderr).toContain(
-    `The connection was to ${url.host}, as user "${url.username}", database "${url.pathname.slice(1)}".`,
+    `Tried to connect to ${url.host}, as user "${url.username}", database "${url.pathname.slice(1)}".`,
   )
   expect(stderr).not.toContain('open-sesame')
 })

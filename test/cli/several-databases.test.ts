@@ -42,7 +42,7 @@ test('top reports all databases, and one that is down does not hide the others',
 test('a command for one database requires --database', async () => {
   const refused = await run(['lock', 'ls'], env)
   expect(refused).toMatchObject({ status: 2, stdout: '' })
-  expect(refused.stderr).toContain('This command works on one database, but the settings name 2: eu, us')
+  expect(refused.stderr).toContain('This command works on one database, but the settings contain 2: eu, us')
   expect(refused.stderr).toContain('Add --database eu')
   expect(await run(['lock', 'ls', '--database', 'us'], env)).toMatchObject({ status: 0 })
   expect(await run(['lock', 'ls'], { ...env, HOLDFAST_DATABASE: 'eu' })).toMatchObject({ status: 0 })

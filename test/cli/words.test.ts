@@ -38,7 +38,7 @@ describe('help', () => {
 
   test('the help groups the commands, and only it lists all global options', async () => {
     const [whole, verb] = await Promise.all([run(['--help']), run(['lock', 'ls', '--help'])])
-    expect(whole.stdout.match(/^(Look|Look at objects, and act|Run|Develop):$/gm)).toHaveLength(4)
+    expect(whole.stdout.match(/^(Look|Inspect and change objects|Run|Develop):$/gm)).toHaveLength(4)
     expect(whole.stdout).toContain('--expiry')
     expect(verb.stdout).toContain('--url')
     expect(verb.stdout).not.toMatch(/--expiry|--direct-url|--schema/)

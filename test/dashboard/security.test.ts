@@ -243,7 +243,7 @@ test('dashboard() validates its options', () => {
   expect(make({ url, readonly: true })).toThrow('did you mean "readOnly"?')
   expect(make({ url, schema: "it's" })).toThrow('Expected schema')
   expect(make({ url, databases: { eu: { url } } })).toThrow('Expected either databases, or url or pool, got both')
-  expect(make({ databases: {} })).toThrow('Expected databases to be an object with 1 to 24 databases by name')
+  expect(make({ databases: {} })).toThrow('Expected databases to be an object that maps 1 to 24 names to databases')
   expect(make({ databases: { 'e:u': { url } } })).toThrow('Expected the name of a database to have 1 to 40 letters')
   expect(make({ databases: { eu: {} } })).toThrow('exactly one of url and pool for the database eu, got none')
   expect(make({ databases: { eu: { uri: url } } })).toThrow('databases.eu')

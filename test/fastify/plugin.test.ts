@@ -172,7 +172,7 @@ test('invalid registrations throw errors that say what to do, and leave no open 
   const refused: [options: object, message: string][] = [
     [{ url, drainWithin: 'soon' }, 'Expected drainWithin to be a duration'],
     [{ url, health: 'health' }, 'Expected health to be a path that starts with a slash'],
-    [{ url, dashboard: true }, 'Expected dashboard to be an object with the path as its prefix'],
+    [{ url, dashboard: true }, 'Expected dashboard to be an object whose prefix is the path of the dashboard'],
     [{ url, dashboard: { prefix: 'admin' } }, 'Expected prefix to be a path that starts with a slash'],
     [{ url, dashboard: { prefix: '/admin', readonly: true } }, 'dashboard has no option "readonly": did you mean'],
     [{ sql: () => {}, dashboard: { prefix: '/admin' } }, 'Expected the dashboard to have a url or a pool'],

@@ -219,7 +219,7 @@ describe('lost responses', () => {
       const run = () => holdfast.once.run('k', ({ tx }) => effect(tx, 'k').then(() => 1))
       const error = await caught(DatabaseUnreachableError, run())
       expect(error.message).toBe(
-        'The connection was lost while "k" was committing: either both its effect and its answer have been committed, or neither',
+        'The connection was lost while "k" was committing: either both its effect and its result have been committed, or neither',
       )
       fate.of = () => 'delivered'
       const answer = await other.once.run('k', { wait: '10s' }, ({ tx }) => effect(tx, 'k').then(() => 2))
@@ -268,7 +268,7 @@ describe('lost responses', () => {
       DatabaseUnreachableError,
       holdfast.once.run('k', () => 1),
     )
-    expect(error.message).toBe('The answer for "k" could not be recorded yet. Retries continue in the background')
+    expect(error.message).toBe('The result for "k" could not be recorded yet. Retries continue in the background')
     fate.of = () => 'delivered'
     expect(await other.once.run('k', { wait: '10s' }, () => 2)).toEqual({ status: 'replayed', value: 1 })
   })

@@ -73,7 +73,7 @@ test('jobs.work refuses a definition without a handler', async () => {
   const other = defineJob('other', { run: () => {} })
   const error = await caught(UsageError, async () => jobs.work([other, resize as never]))
   expect(error.message).toBe('Expected jobs with a handler, got the definition of "resize" without a handler')
-  expect(error.hint).toBe('Pass implement(definition, run), or add the option `run` to the definition.')
+  expect(error.hint).toBe('Pass implement(definition, run), or add the `run` option to the definition.')
 })
 
 test('implement refuses arguments of the wrong type', async () => {

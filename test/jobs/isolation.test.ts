@@ -1,5 +1,5 @@
-// Tests jobs in a database whose default isolation level is above read committed. There, a transaction would not show that its job was
-// taken over in the meantime.
+// Tests jobs in a database whose default isolation level is above READ COMMITTED. There, a transaction would not show
+// that its job was taken over in the meantime.
 import type pg from 'pg'
 import { beforeAll, expect, test } from 'vitest'
 import {
@@ -80,7 +80,7 @@ test('a step is not recorded if its attempt has ended after the transaction of t
   await holdfast.jobs.result(id)
 })
 
-test("the handler's transaction has the isolation level read committed if Holdfast opens it", async () => {
+test("the handler's transaction runs at the READ COMMITTED isolation level if Holdfast opens it", async () => {
   const holdfast = await start('own')
   const definition = defineJob('own', {
     run: async (_: null, { tx, step }) => {
@@ -114,7 +114,7 @@ test('a step or a job whose transaction has a higher isolation level fails with 
   work(holdfast, [definition])
   const { id } = await holdfast.jobs.enqueue(definition, null)
   await caught(JobFailedError, holdfast.jobs.result(id))
-  expect(errors).toMatchObject([{ hint: expect.stringContaining('read committed'), retryable: false }])
+  expect(errors).toMatchObject([{ hint: expect.stringContaining('READ COMMITTED'), retryable: false }])
   expect((await holdfast.jobs.find(id))!.error).toMatchObject({ code: 'ISOLATION_LEVEL' })
   expect(await sql(url, "select from public.effect where what = 'given'")).toEqual([])
 })

@@ -1,4 +1,4 @@
-// Tests deadlines for the start of a job: the option `startBy` and the state `expired`.
+// Tests deadlines for the start of a job: the `startBy` option and the state `expired`.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, type Holdfast, type HoldfastEvents, JobFailedError, UsageError } from '../../src/index.js'
 import { passTime } from '../../src/testing/index.js'

@@ -368,7 +368,7 @@ test('invalid arguments of workflows throw a UsageError', async () => {
   const job = defineJob('job', { run: (_: number) => {} })
   const refused = async (message: string, call: () => unknown) =>
     expect((await caught(UsageError, async () => call())).message).toContain(message)
-  await refused('Expected the option `after` to contain the ids of enqueued jobs, got 1000000', () =>
+  await refused('Expected the `after` option to contain the ids of enqueued jobs, got 1000000', () =>
     jobs.enqueue(job, 1, { after: [1_000_000] }),
   )
   await refused('Expected after to be a list of enqueued jobs or of job ids, got an array', () =>

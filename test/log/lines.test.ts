@@ -60,7 +60,7 @@ describe('an event is one line', () => {
     [
       'instance.name-taken',
       { wanted: 'worker-3', name: 'worker-3#2' },
-      'warn holdfast: another live instance has the name "worker-3", so this instance has the name "worker-3#2"',
+      'warn holdfast: another live instance already uses the name "worker-3", so this instance uses the name "worker-3#2"',
     ],
     ['job.ended', { ...job, state: 'returned' }, undefined],
     [

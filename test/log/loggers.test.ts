@@ -1,4 +1,4 @@
-// The option `log`: the loggers that it accepts, and the limit on the number of lines.
+// The `log` option: the loggers that it accepts, and the limit on the number of lines.
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import pino from 'pino'

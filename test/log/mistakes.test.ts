@@ -33,7 +33,7 @@ function changed(url: string, change: Partial<URL>): string {
   return Object.assign(new URL(url), change).href
 }
 
-test('a handler that throws: one line for each failed attempt', async () => {
+test('a handler that throws causes one line for each failed attempt', async () => {
   const program = (options: string) => `
     const holdfast = await Holdfast.open({ url: '${url}'${options} })
     const job = defineJob('send-email', {
@@ -59,7 +59,7 @@ test('a handler that throws: one line for each failed attempt', async () => {
   expect(await start(program(', log: false')).ended).toMatchObject({ status: 0, stderr: '' })
 })
 
-test('no worker handles the kind: a line within half a minute, also without an anchor', {
+test('a kind that no worker handles causes a line within half a minute, even without an anchor', {
   timeout: 90_000,
 }, async () => {
   const url = await databaseUrl()
@@ -95,7 +95,7 @@ test('a producer that closes does not wait for the check', async () => {
   expect(performance.now() - from).toBeLessThan(10_000)
 })
 
-test('a wrong host: open throws', async () => {
+test('open throws if the host is wrong', async () => {
   const url = changed(await databaseUrl(), { hostname: 'no-such-host.invalid' })
   const { stderr } = await failsWith(
     `await Holdfast.open({ url: '${url}' })`,
@@ -104,18 +104,18 @@ test('a wrong host: open throws', async () => {
   expect(stderr).toContain("hint: 'Check that the address is correct")
 })
 
-test('a wrong password: open throws, and the password is not printed', async () => {
+test('open throws if the password is wrong, and does not print the password', async () => {
   const url = changed(await databaseUrl(), { password: 'open-sesame' })
   const { username, host } = new URL(url)
   const { stderr } = await failsWith(
     `await Holdfast.open({ url: process.argv[2] ?? '${url}' })`,
     `LoginRefusedError: password authentication failed for user "${username}" (SQLSTATE 28P01)`,
   )
-  expect(stderr).toContain(`The connection was to ${host}, as user "${username}"`)
+  expect(stderr).toContain(`Tried to connect to ${host}, as user "${username}"`)
   expect(stderr).not.toContain('open-sesame')
 })
 
-test('an environment variable that is not set: open throws', async () => {
+test('open throws if the environment variable with the URL is not set', async () => {
   const { stderr } = await failsWith(
     'await Holdfast.open({ url: process.env.NOT_SET })',
     'UsageError: Expected exactly one of url, pool and sql, got 0',
@@ -123,7 +123,7 @@ test('an environment variable that is not set: open throws', async () => {
   expect(stderr).toContain('Check that the variable is set.')
 })
 
-test('a missing schema with migrate: false: open throws', async () => {
+test('open with migrate: false throws if the schema is missing', async () => {
   const { stderr } = await failsWith(
     `await Holdfast.open({ url: '${await emptyDatabaseUrl()}', migrate: false })`,
     'SchemaVersionError: Holdfast is not installed in the schema "holdfast" of this database',
@@ -131,7 +131,7 @@ test('a missing schema with migrate: false: open throws', async () => {
   expect(stderr).toContain("hint: 'Run `holdfast migrate`, or open with migrate: true.'")
 })
 
-test('the database stops while the program runs: lines within seconds, and a line when it is back', {
+test('a database that stops causes lines within seconds, and a line when the database is back', {
   timeout: 60_000,
 }, async () => {
   const server = await ownServer()
@@ -165,7 +165,7 @@ test('the database stops while the program runs: lines within seconds, and a lin
   expect(running.stdout).toBe('up\n')
 })
 
-test('an enqueue without await before close: the job is enqueued, and nothing is printed', async () => {
+test('an enqueue that is not awaited before close enqueues the job, and nothing is printed', async () => {
   const url = await databaseUrl()
   const ended = await start(`
     const holdfast = await Holdfast.open({ url: '${url}' })
@@ -175,7 +175,7 @@ test('an enqueue without await before close: the job is enqueued, and nothing is
   expect(await sql(url, 'select kind from holdfast.job')).toEqual([{ kind: 'forgotten' }])
 })
 
-test('an enqueue without await with an invalid input: Node.js ends the process with the error', async () => {
+test('an enqueue that is not awaited and has an invalid input makes Node.js end the process with the error', async () => {
   const { stderr } = await failsWith(
     `const holdfast = await Holdfast.open({ url: '${await databaseUrl()}' })
      holdfast.jobs.enqueue(defineJob('forgotten', { run: () => {} }), new Map())
@@ -185,7 +185,7 @@ test('an enqueue without await with an invalid input: Node.js ends the process w
   expect(stderr).toContain("hint: 'Pass plain data:")
 })
 
-test('a forgotten close: the process keeps running with an anchor, ends without an anchor, and prints nothing', {
+test('a process without close keeps running with an anchor, ends without an anchor, and prints nothing', {
   timeout: 60_000,
 }, async () => {
   const url = await databaseUrl()
@@ -200,14 +200,14 @@ test('a forgotten close: the process keeps running with an anchor, ends without 
   expect(anchored).toMatchObject({ process: { exitCode: null }, stderr: '' })
 })
 
-test('an unknown option: the call throws, and suggests the correct name', async () => {
+test('a call with an unknown option throws, and suggests the correct name', async () => {
   await failsWith(
     "await Holdfast.open({ url: 'postgres://localhost/x', expiery: '10s' })",
     'UsageError: Holdfast.open has no option "expiery": did you mean "expiry"?',
   )
 })
 
-test('a wrong duration: the call throws, and shows the correct form', async () => {
+test('a call with a wrong duration throws, and shows the correct form', async () => {
   const { stderr } = await failsWith(
     "defineJob('job', { timeout: '10 seconds', run: () => {} })",
     'UsageError: Expected timeout to be a duration of at least 1ms and at most 24d, got "10 seconds" (string)',
@@ -217,7 +217,7 @@ test('a wrong duration: the call throws, and shows the correct form', async () =
   )
 })
 
-test('a job that kills its workers: another instance prints a line when it buries the job', {
+test('another instance prints a line when it buries a job that kills its workers', {
   timeout: 60_000,
 }, async () => {
   const url = await databaseUrl()
@@ -247,7 +247,7 @@ test('a job that kills its workers: another instance prints a line when it burie
   expect(survivor.stderr).toBe(`holdfast: job poison ${id} was buried: 2 of its workers died while running it\n`)
 })
 
-test('an event loop that is blocked for longer than the expiry: lines as soon as the block ends', {
+test('an event loop that is blocked for longer than the expiry causes lines as soon as the block ends', {
   timeout: 60_000,
 }, async () => {
   const url = await databaseUrl()

@@ -102,7 +102,7 @@ test('schedules and leader tasks run in methods of providers', async () => {
   expect(calls).toContain('stepped down')
 })
 
-test('an application without the option `work` enqueues jobs and runs none', async () => {
+test('an application without the `work` option enqueues jobs and runs none', async () => {
   const url = await databaseUrl()
   const web = await startWith({ url }, { providers: [Greetings, GreetingHandlers] })
   const { jobs } = web.get(Holdfast)

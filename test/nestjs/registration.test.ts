@@ -119,7 +119,7 @@ test('a second import of the module is refused', async () => {
 
 test('invalid options are refused before the instance opens', async () => {
   const refused: [options: object, message: RegExp][] = [
-    [{ url, work: 'yes' }, /^Expected work to be true, false, or the options of a worker, got "yes"/],
+    [{ url, work: 'yes' }, /^Expected work to be true, false, or an object with worker options, got "yes"/],
     [{ url, drainWithin: 'soon' }, /^Expected drainWithin to be a duration/],
     [{ url, workers: true }, /has no option "workers"/],
     [{}, /^Expected exactly one of url, pool and sql/],

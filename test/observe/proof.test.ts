@@ -227,17 +227,17 @@ test('each invariant that is broken by hand in the tables is reported as broken'
     'with member as (delete from holdfast.schedule_member where schedule = 5) delete from holdfast.schedule where key = 5',
   )
   await expectBroken(
-    /^7 event:1: it has an answer without a time$/,
+    /^7 event:1: it has a result without a time$/,
     'update holdfast.delivery set finished_at = null',
     'update holdfast.delivery set finished_at = started_at',
   )
   await expectBroken(
-    /^7 event:1: its answer is older than its run$/,
+    /^7 event:1: its result is older than its run$/,
     `update holdfast.delivery set finished_at = started_at - interval '1 hour'`,
     'update holdfast.delivery set finished_at = started_at',
   )
   await expectBroken(
-    /^7 event:1: it is in flight, but has an answer$/,
+    /^7 event:1: it is in flight, but has a result$/,
     `update holdfast.delivery set state = 'in-flight'`,
     `update holdfast.delivery set state = 'done'`,
   )

@@ -246,12 +246,12 @@ const cycle: Record<string, unknown> = {}
 cycle.self = cycle
 
 test.each<[string, unknown, string]>([
-  ['a bigint', { amount: 1n }, 'got 1 (bigint) at answer.amount'],
+  ['a bigint', { amount: 1n }, 'got 1 (bigint) at result.amount'],
   ['a cycle', cycle, 'got one that throws: Converting circular structure to JSON'],
   ['a function', () => 1, 'got a function'],
-  ['a function inside', { deep: [() => 1] }, 'got a function at answer.deep[0]'],
+  ['a function inside', { deep: [() => 1] }, 'got a function at result.deep[0]'],
   ['a symbol', Symbol('s'), 'got Symbol(s) (symbol)'],
-  ['a number that is no number', { share: Number.NaN }, 'got NaN (number) at answer.share'],
+  ['a number that is no number', { share: Number.NaN }, 'got NaN (number) at result.share'],
 ])('%s is refused as a result before anything is committed', async (name, value, message) => {
   const { once } = await open({ url: fresh.url })
   const key = `no answer: ${name}`
@@ -261,7 +261,7 @@ test.each<[string, unknown, string]>([
       return value
     })
     const error = await caught(UsageError, running)
-    expect(error.message).toContain(`Expected an answer that JSON can represent, ${message}`)
+    expect(error.message).toContain(`Expected a result that JSON can represent, ${message}`)
     expect(await deliveries(fresh.url, key)).toEqual([])
     expect(await countEffects(fresh.url, key)).toBe(0)
   }

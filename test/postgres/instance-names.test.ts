@@ -16,7 +16,7 @@ async function present(instance: Holdfast): Promise<Holdfast> {
   return instance
 }
 
-test('an instance without the option `name` is named after its host and process, with a suffix if necessary', async () => {
+test('an instance without the `name` option is named after its host and process, with a suffix if necessary', async () => {
   const url = await databaseUrl()
   const first = await open({ url })
   const second = await open({ url })
@@ -42,7 +42,7 @@ test('a second live instance with the same name gets a suffix, an event and a he
     reasons: [
       {
         code: 'NAME_TAKEN',
-        message: 'Another live instance has the name "worker-3", so this instance has the name "worker-3#2"',
+        message: 'Another live instance already uses the name "worker-3", so this instance uses the name "worker-3#2"',
       },
     ],
   })

@@ -403,7 +403,7 @@ test('a key whose function misbehaves is free or has a result', { timeout: 60_00
   await closes(holdfast)
 })
 
-test('a webhook whose handler misbehaves processes the event at the next try', { timeout: 60_000 }, async () => {
+test('a webhook whose handler misbehaves processes the event at the next attempt', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const events = webhooks(holdfast.once, {
     key: (request) => `event:${new URL(request.url, 'http://localhost').pathname}`,

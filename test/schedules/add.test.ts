@@ -288,7 +288,7 @@ test('schedules.add throws a UsageError immediately for invalid arguments', asyn
     'Expected either the option job or a function, got both',
   )
   expect(await complaint(() => schedules.add('a', { every: '1s', was: 'a' }, work))).toBe(
-    'Expected the option `was` to be different from the schedule\'s own name "a"',
+    'Expected the `was` option to be different from the schedule\'s own name "a"',
   )
   // @ts-expect-error: text is not an input of this job
   await schedules.add('typed', { every: '1h', job: report, input: () => 'text' }).close()

@@ -90,7 +90,7 @@ test.each(mistakes)('a fingerprint %j is refused, because it would be the same f
   for (const [what, call] of Object.entries(calls)) {
     const error = await caught(UsageError, call())
     expect(error.message, what).toContain(`the part "${content}" shows that`)
-    expect(error.hint, what).toContain('another payload would not be noticed')
+    expect(error.hint, what).toContain('a different payload would not be detected')
   }
 })
 

@@ -17,7 +17,7 @@ import { databaseUrl, emptyDatabaseUrl, open } from '../setup/instances.js'
 import { waysOf } from '../setup/variants.js'
 import { effectTable, libraries } from './libraries.js'
 
-// Tests the same contract with the transactions of every library that the option `transaction` can open: the effect of a handler and the
+// Tests the same contract with the transactions of every library that the `transaction` option can open: the effect of a handler and the
 // record of its end are committed together.
 
 const retry = { attempts: 3, backoff: 1, maxBackoff: 1 }

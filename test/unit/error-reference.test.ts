@@ -58,7 +58,7 @@ test('every section of docs/reference/errors.md begins with its own sentence', (
 test('the doc comment of every error class states when the error occurs', () => {
   const classes = errorClasses()
   expect(classes.length).toBeGreaterThan(50)
-  const unclear = classes.filter(({ comment }) => !/^(Thrown|Reason with which|Cause|Error that) /.test(comment))
+  const unclear = classes.filter(({ comment }) => !/^(Thrown|Abort reason|Cause|Error that) /.test(comment))
   expect(unclear).toEqual([])
 })
 

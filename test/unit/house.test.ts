@@ -157,7 +157,7 @@ test('every room has a floor', () => {
   expect([...new Set(files.map(roomOf))].filter((room) => !(room in floors))).toEqual([])
 })
 
-test('every file imports from its own room or through the door of a lower room', () => {
+test('every file imports from its own room or from the index.ts of a lower room', () => {
   const faults = imports.map(({ from, to }) => ({ from, to, fault: fault(from, to) })).filter((one) => one.fault)
   expect(faults.map(({ from, to, fault }) => `${from} imports ${to}: ${fault}`)).toEqual([])
 })

@@ -88,7 +88,7 @@ describe('a refused login', () => {
       name: 'LoginRefusedError',
     })
     expect(error.hint).toMatch(remedy)
-    expect(error.hint).toContain('The connection was to db.internal:6432, as user "app", database "shop".')
+    expect(error.hint).toContain('Tried to connect to db.internal:6432, as user "app", database "shop".')
     expect(`${error.message} ${error.hint}`).not.toContain('open-sesame')
     expect(sqlstateOf(error)).toBe(state)
   })

@@ -83,7 +83,7 @@ function Line({ row, from, until, width }: AxisProps & { readonly row: Instance 
   const last = row.lastSeenAt === null ? undefined : Date.parse(row.lastSeenAt)
   const middle = height / 2
   const hasReconnected = epochSince > from && epochSince - opened > 1_000
-  // Near the right edge, both labels stand to the left of their lines.
+  // Near the right edge, both labels are to the left of their lines.
   const hasRoom = !hasReconnected || x(epochSince) - x(opened) > 2 * noteWidth
   return (
     <svg width={width} height={height} role="img" aria-label={`${row.name}: ${silenceText(row, until)}`}>

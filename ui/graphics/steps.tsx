@@ -7,7 +7,7 @@ import type { Job } from './attempts.js'
 
 type Step = Job['steps'][number]
 
-/** Steps that a job's handler has recorded, in the order of their start, and the wait that has begun. */
+/** The steps that a job's handler has recorded, in the order of their start, followed by the wait in progress. */
 export function StepStrip({ steps }: { readonly steps: readonly Step[] }) {
   return (
     <ol class="steps">

@@ -141,7 +141,10 @@ function Dot({ mark, at, state, isExtra, maxWidth }: DotProps) {
   )
 }
 
-/** Draws several ticks as a bar: the letter of the most frequent instance, above a strip with all instances' shares. */
+/**
+ * Draws several ticks as a bar: the letter of the instance with the most ticks, above a strip with all instances'
+ * shares.
+ */
 function Bar({
   cell,
   mark,

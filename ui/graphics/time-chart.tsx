@@ -7,7 +7,7 @@ import { colourOf } from '../theme.js'
 import { useWidth } from '../use-size.js'
 import { intlZone } from '../zone.js'
 
-/** Time after which the code of the chart is loaded again if the server could not be reached. */
+/** Time after which the page tries to load the chart's code again if the server could not be reached. */
 const retryMs = 3_000
 
 export interface Line {
@@ -18,7 +18,7 @@ export interface Line {
   readonly values: readonly (number | null)[]
 }
 
-/** Event that may explain a change of the lines. */
+/** Event that may explain a change in the lines. */
 export interface Mark {
   readonly at: string
   readonly tone: Tone
@@ -132,7 +132,7 @@ function formatValue(value: number): string {
 }
 
 function dataOf({ times, lines, isDuration }: TimeChartProps): uPlot.AlignedData {
-  // Replaces 0 by a small value, because a logarithmic scale has no zero.
+  // Replaces 0 with a small value, because a logarithmic scale has no zero.
   const shown = (value: number | null) => (value === null || !isDuration ? value : Math.max(0.1, value))
   return [times.map((at) => at / 1_000), ...lines.map(({ values }) => values.map(shown))]
 }

@@ -18,7 +18,7 @@ interface WaitGraphProps {
   readonly isUpright: boolean
 }
 
-/** Height up to which a drawing is shown whole, in pixels. */
+/** Maximum height of a drawing that is shown without a scroll bar, in pixels. */
 const maxHeight = 360
 
 export function WaitGraph({ waits, at, selected, onSelect, isUpright }: WaitGraphProps) {

@@ -132,7 +132,7 @@ function buildParts(waits: WaitGraphData): { nodes: Node[]; edges: Edge[] } {
     })
     for (const holding of name.holders) {
       const { participant, forMs } = holding
-      // A job that is not running is both the name and its holder. It gets one box, without an edge to itself.
+      // A job that is not running is both the name and its holder. The job has one box, without an edge to itself.
       if (participant === name.id) continue
       addParticipant(participant)
       const role = roleOf(`${participant} ${name.id}`)
@@ -173,7 +173,8 @@ function callsOf({ waits }: ContendedName): number {
 /** Returns the roles of nodes (by their id) and edges (by the ids of both ends). */
 function rolesOf({ roots, cycles }: WaitGraphData): Map<string, Role> {
   const roles = new Map<string, Role>(roots.map(({ participant }) => [participant, 'root']))
-  // `cycles` lists confirmed deadlocks first. In reverse order, confirmed deadlocks overwrite possible deadlocks.
+  // `cycles` lists confirmed deadlocks first. This loop visits the cycles in reverse order, so that confirmed deadlocks
+  // overwrite possible deadlocks.
   for (const { isCertain, sides } of [...cycles].reverse()) {
     const role = isCertain ? 'certain' : 'possible'
     for (const { participant, holds, waitsFor } of sides) {

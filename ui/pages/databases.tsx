@@ -1,4 +1,4 @@
-// All databases of the dashboard: their states, the sums of their counts, and their problems.
+// All databases of the dashboard: their states, the totals of their counts, and their problems.
 import './now/counts.css'
 import type { ComponentChildren } from 'preact'
 import { formatNumber } from '../format.js'
@@ -40,7 +40,7 @@ export function Databases() {
   }
   return (
     <Page>
-      <ul class="counts" aria-label="Sums of all databases">
+      <ul class="counts" aria-label="Totals of all databases">
         <Sum title="Databases" count={databases.length} tone={failed.length > 0 ? 'bad' : undefined}>
           {failed.length > 0 ? `${failed.length} unavailable` : known.length > 0 ? 'all available' : ''}
         </Sum>

@@ -65,7 +65,7 @@ export function Jobs() {
   )
 }
 
-/** Drawing of the states. It is folded, because it explains the states to newcomers. */
+/** Drawing of the job states. Collapsed by default, because it explains the states to new users. */
 function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
   const [isOpen, setOpen] = useState(false)
   const flow = flowOf(live.data?.rows ?? [])
@@ -212,7 +212,7 @@ interface JobListProps {
   /** A valid search. */
   readonly search: string
   readonly namespace: string | undefined
-  /** Place in the search after which the page starts. */
+  /** Position in the search after which the page starts. */
   readonly after: string | undefined
   readonly opened: string | undefined
 }
@@ -285,7 +285,7 @@ interface SearchedProps {
   readonly queues: Queues['rows']
 }
 
-/** Shows how many of the jobs a page of a search has covered. */
+/** Shows the number of jobs that this page of the search has scanned. */
 function Searched({ rows, search, queues }: SearchedProps) {
   const wanted = readJobSearch(search).queues
   const all = countInStates(
@@ -315,7 +315,7 @@ interface BulkActsProps {
   readonly namespace: string | undefined
 }
 
-/** Buttons for the selected jobs or, if none is selected, for all jobs that the search finds. */
+/** Buttons that act on the selected jobs or, if none is selected, on all jobs that the search finds. */
 function BulkActs({ rows, selected, search, namespace }: BulkActsProps) {
   const chosen = rows.filter(({ id }) => selected.has(String(id)))
   // Without a search, a button would change all jobs.

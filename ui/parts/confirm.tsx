@@ -68,7 +68,8 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
         api.act(act, { ...(params as object), ...next } as ActParamsOf<Name>, reason.trim() || undefined)
       let outcome = await run()
       let all = outcome.count ?? 0
-      // An act on many objects stops from time to time. It ends here if the visitor closes the dialog.
+      // An act on many objects needs several requests. No further request is sent after the visitor has closed the
+      // dialog.
       while (outcome.next && !isStopped.current) {
         setChanged(all)
         outcome = await run(outcome.next)

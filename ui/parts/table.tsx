@@ -118,7 +118,7 @@ export function Table<Row>(props: TableProps<Row>) {
       {isNarrow ? (
         <FactRows {...tableProps} setOrder={setOrder} />
       ) : (
-        // A wide table scrolls. Without this, a keyboard could not scroll a table that contains no buttons.
+        // A wide table scrolls. Without `tabIndex`, keyboard users could not scroll a table that contains no buttons.
         <div class="table-box" tabIndex={props.onOpen || columns.some(({ sort }) => sort) ? undefined : 0}>
           <RowTable {...tableProps} setOrder={setOrder} />
         </div>
@@ -138,9 +138,9 @@ export function Table<Row>(props: TableProps<Row>) {
 }
 
 interface PagerProps {
-  /** Place after which the next page starts. Null if this is the last page. */
+  /** Position after which the next page starts. Null if this is the last page. */
   readonly next: string | null | undefined
-  /** Place after which this page starts. */
+  /** Position after which this page starts. */
   readonly after: string | undefined
 }
 

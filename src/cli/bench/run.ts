@@ -66,7 +66,7 @@ function warning(address: string, ms: number): string {
   ].join('\n')
 }
 
-/** Allows one benchmark at a time. Two would distort each other's results and drop each other's tables. */
+/** Allows one benchmark at a time. Two benchmarks would distort each other's results and drop each other's tables. */
 async function acquireBenchLock(client: PoolClient): Promise<void> {
   const { key } = hashedKey(schema, 'bench')
   const { rows } = await client.query<{ ours: boolean }>('select pg_try_advisory_lock($1::bigint) as ours', [key])

@@ -55,7 +55,7 @@ async function serveExtended(
   const { method, url, headers } = request
   const isOwn = url === scriptPath || url === actPath
   if (!isOwn && (url !== '/' || method !== 'GET')) return board.node(request, response)
-  // The dashboard decides whether it would answer this client. This rejects requests with a foreign host name or origin.
+  // Lets the dashboard check this client. The dashboard rejects requests with a foreign host name or origin.
   const page = await board.fetch(
     new Request(`http://${headers.host ?? 'unknown.invalid'}/`, { headers: headersOf(request) }),
     {
@@ -68,7 +68,7 @@ async function serveExtended(
   if (!page.ok || url === '/') {
     send(page.status, html.replace('</body>', `<script type="module" src="${scriptPath}"></script></body>`))
   } else if (url === scriptPath) send(200, script, { 'content-type': 'text/javascript; charset=utf-8' })
-  // Other sites cannot send this header without a preflight request, which this server does not answer.
+  // Other sites cannot send this header without a preflight request, which this server does not handle.
   else if (method !== 'POST' || headers['x-holdfast-demo'] === undefined) send(405, '')
   else send(200, await act(), { 'content-type': 'text/plain; charset=utf-8' })
 }

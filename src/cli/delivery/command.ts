@@ -27,9 +27,9 @@ export function addDelivery(program: CliCommand): void {
     'holdfast delivery show stripe:evt_42',
     'holdfast delivery show stripe:evt_42 --json | jq .value',
   ])
-    .summary('show a delivery and its answer')
+    .summary('show a delivery and its result')
     .description(
-      "Shows a delivery's state, the instance that ran it, and up to 64 KiB of the answer that duplicates receive.",
+      "Shows a delivery's state, the instance that ran it, and up to 64 KiB of the result that duplicates receive.",
     )
     .argument('<key>', 'key of the delivery')
     .action(runs(async () => (await import('./show.js')).deliveryShow))
@@ -40,7 +40,7 @@ export function addDelivery(program: CliCommand): void {
   ])
     .summary('delete a delivery, so that its key can run again')
     .description(
-      'Deletes a delivery and its answer, so that the next delivery with this key runs again. Fails while the delivery is running.',
+      'Deletes a delivery and its result, so that the next delivery with this key runs again. Fails while the delivery is running.',
     )
     .argument('<key>', 'key of the delivery')
     .yesOption()

@@ -8,7 +8,7 @@ import { formatTime } from '../format-time.js'
 import { type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
-/** Maximum number of characters that are printed as text from an answer or a body. The JSON output contains more. */
+/** Maximum number of characters that are printed as text from a result or a body. The JSON output contains more. */
 const maxListed = 2_000
 
 export async function deliveryShow(settings: Settings, key: string): Promise<void> {
@@ -44,7 +44,7 @@ function factsOf(delivery: DeliveryDetails, now: Date): Fact[] {
     finishedAt !== null && ['finished', formatTime(finishedAt, now)],
     finishedAt !== null && ['expires', formatTime(expiresAt, now)],
     fingerprint !== null && ['fingerprint', fingerprint],
-    finishedAt !== null && [state === 'failed' ? 'failure' : 'answer', valueText(delivery)],
+    finishedAt !== null && [state === 'failed' ? 'failure' : 'result', valueText(delivery)],
     delivery.body !== null && ['body', bodyText(delivery.body, delivery.bodyBytes!)],
   ]
   return facts.filter((fact) => fact !== false)

@@ -28,7 +28,7 @@ button.textContent = 'Kill a process now'
 const said = document.createElement('span')
 said.setAttribute('role', 'status')
 said.style.flex = '1 1 20rem'
-said.textContent = 'Demo: kill -9 on the process that has most work. Watch what others do with its work.'
+said.textContent = 'Demo: runs kill -9 on the process that has the most work. Other processes then continue its work.'
 button.addEventListener('click', async () => {
   button.disabled = true
   said.textContent = 'Killed. Waiting until other processes continue its work …'

@@ -14,7 +14,10 @@ const colours: Partial<Record<DemoEventKind, Colour>> = {
   violation: 'red',
 }
 
-/** Events that only `--jsonl` prints. Errors are expected when processes are killed or frozen. */
+/**
+ * Events that only `--jsonl` prints. They include errors, because errors are expected when processes are killed or
+ * frozen.
+ */
 const omitted: readonly DemoEventKind[] = ['trouble', 'tick', 'report', 'replaced']
 const shownWhenQuiet: readonly DemoEventKind[] = ['proof', 'violation', 'died', 'ended', 'work', 'without']
 

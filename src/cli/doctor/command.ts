@@ -5,7 +5,7 @@ export function addDoctor(program: CliCommand): void {
     .summary('show what is wrong, and how to fix it')
     .description(
       'Checks the connection to the database, its settings, the schema and the fleet. ' +
-        'Shows each problem, why the problem matters, and the exact fix. Changes nothing without --fix. Ends with what was examined: the configuration and the fleet. ' +
+        'Shows each problem, why the problem matters, and the exact fix. Changes nothing without --fix. Ends with a summary of the configuration and of the fleet. ' +
         'Exits with status 3 if something is wrong or risky. Notes do not affect the exit code.',
     )
     .envOption('--fix', 'apply the harmless fixes after a confirmation')

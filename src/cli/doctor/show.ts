@@ -18,7 +18,10 @@ const headings: Record<Severity, { title: string; colour: Colour }> = {
   note: { title: 'NOTE', colour: 'dim' },
 }
 
-/** Prints the findings: grouped by severity on a terminal, the worst in view, or one finding per line when the output is piped. */
+/**
+ * Prints the findings: grouped by severity on a terminal, so that the worst findings are visible, or one finding per
+ * line when the output is piped.
+ */
 export function printFindings(settings: Settings, diagnosis: Diagnosis): void {
   if (settings.flag('jsonl') || !process.stdout.isTTY) {
     printRows<'doctor'>(settings, diagnosis.findings, columns)

@@ -2,7 +2,10 @@ import { commandLine } from '../../base/index.js'
 import { type ContendedName, type Holding, type Participant, type Remedy, remediesFor } from '../../observe/index.js'
 import { commandForName, commandOptions } from '../labels.js'
 
-/** Returns commands that unblock a name's waiters, the least disruptive first. Returns none if only waiting helps. */
+/**
+ * Returns commands that unblock a name's waiters, starting with the least disruptive. Returns none if the only remedy
+ * is to wait.
+ */
 export function remedyCommands(
   schema: string | undefined,
   name: ContendedName,

@@ -26,7 +26,7 @@ interface DrawContext {
   readonly inCycle: ReadonlySet<string>
 }
 
-/** Draws the cycles, then the trees, each with the worst first. On a screen that is too small, the worst come last. */
+/** Draws the cycles and then the trees, starting with the worst. If the screen is too small, the worst come last. */
 export function linesOf(settings: Settings, graph: WaitGraph): string[] {
   const byId = new Map(graph.participants.map((participant) => [participant.id, participant]))
   const sides = graph.cycles.flatMap((cycle) => cycle.sides)

@@ -26,7 +26,7 @@ export function addInstance(program: CliCommand): void {
   ])
     .summary('stop an instance from starting new work')
     .description(
-      'Drains an instance for a graceful shutdown: the instance starts no new work, and its running work may finish. ' +
+      'Drains an instance for a graceful shutdown: the instance starts no new work, and its running work is allowed to finish. ' +
         'At the time limit, the signals of unfinished work abort, and other instances take over this work. ' +
         'A drained instance never starts work again. ' +
         "A drained instance's process keeps running until its own code ends it. `holdfast work` exits.",

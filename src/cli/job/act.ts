@@ -12,6 +12,6 @@ export const actOnFound = (verb: Verb) => async (settings: Settings, words: read
   if (words.length > 0 && verb !== 'discard') return actOnJobs(`${verb}-job`)(settings, words)
   if (words.length > 0) words.forEach(jobId)
   const search = words.length > 0 ? writeSearchTerm('id', words.join(',')) : searchText(settings)
-  if (search.length > 2_000) throw new UsageError(`Expected at most 2000 characters of search, got ${search.length}`)
+  if (search.length > 2_000) throw new UsageError(`Expected a search of at most 2000 characters, got ${search.length}`)
   return runAct(settings, `${verb}-jobs`, { search, namespace: settings.name('namespace') })
 }

@@ -83,8 +83,8 @@ export function addJob(program: CliCommand): void {
   ])
     .summary('send an event to a job')
     .description(
-      'Sends an event, which the handler of the job receives from job.event. If the job waits for this event, it continues. Otherwise the ' +
-        'event is kept until the handler asks for it. The data is JSON, or - to read JSON from stdin.',
+      'Sends an event, which the handler of the job receives from job.event. If the job is waiting for this event, the job continues. Otherwise, the ' +
+        'event is kept until the handler calls job.event for it. The data is JSON, or - to read JSON from stdin.',
     )
     .argument('<id>', 'ID of the job')
     .argument('<event>', 'name of the event')
@@ -99,7 +99,7 @@ export function addJob(program: CliCommand): void {
     .summary('change a job that is not running')
     .description(
       'Changes a job that is waiting or ready: its input, its earliest start, its deadline or its priority. A new input must match the ' +
-        'JSON schema of the kind, if a worker has registered one. Failed attempts then no longer count.',
+        'JSON schema of the kind, if a worker has registered one. After a change of the input, earlier failed attempts no longer count.',
     )
     .argument('<id>', 'ID of the job')
     .argument('[json]', 'new input as JSON, or - to read stdin')
@@ -115,8 +115,8 @@ export function addJob(program: CliCommand): void {
     ])
       .summary('print ended jobs completely, one JSON object per line')
       .description(
-        'Prints ended jobs with their input, result, error, log and failures, one JSON object per line. Run it before the retention time ' +
-          'has passed. Failed jobs come first, and the newest job of each state comes first. Filters are the same as those of job ls.',
+        'Prints ended jobs with their input, result, error, log and failures, one JSON object per line. Run this command before the retention time ' +
+          'has passed. Failed jobs come first. Within each state, the newest jobs come first. The filters are the same as for job ls.',
       ),
     'export',
   )
@@ -152,7 +152,7 @@ export function addJob(program: CliCommand): void {
       .summary('let jobs run again')
       .description(
         'Lets cancelled, expired, discarded and failed jobs run again, and lets waiting jobs run now. With a search instead of IDs, retries all jobs ' +
-          'that the search finds. If the search names no state, these are the failed and the retrying jobs. The command shows how many jobs ' +
+          'that the search finds. If the search contains no state, the command retries failed and retrying jobs. The command shows how many jobs ' +
           'were found before it asks for confirmation. If the command is interrupted, run it again to continue.',
       )
       .argument('[id...]', 'IDs of the jobs'),
@@ -217,8 +217,8 @@ function addSearch(verb: CliCommand, word: string): CliCommand {
     .envOption('--error <text>', `${word} only jobs whose last error contains this text`)
     .envOption(
       '--since <time>',
-      `${word} only jobs that changed their state after this time, such as 1h or 2030-01-31T18:00Z`,
+      `${word} only jobs whose state changed after this time, such as 1h or 2030-01-31T18:00Z`,
     )
-    .envOption('--until <time>', `${word} only jobs that changed their state before this time`)
+    .envOption('--until <time>', `${word} only jobs whose state changed before this time`)
     .envOption('--search <text>', `${word} only jobs that match this search, such as 'input.user:42 lane:shop-7'`)
 }

@@ -29,7 +29,9 @@ export async function findName(observer: Observer, { key }: Pick<Target, 'key'>)
   return { locks: await observer.locks({ key }), lease }
 }
 
-/** Returns the name as it is registered with one of its holders or waiters, or else as the user typed it. */
+/**
+ * Returns the name with the label that a holder or waiter has registered, or else with the text that the user typed.
+ */
 export function registeredName(target: Target, ...found: readonly (ObservedLock | ObservedLease | null)[]): Name {
   const { label, namespace } = found.find((one) => one && one.label !== null) ?? target
   return { name: label, namespace, key: target.key }

@@ -42,7 +42,7 @@ export async function supervise(
     (error) => ({ status: notStarted(command, error), ranToEnd: false }),
   )
   held.removeEventListener('abort', stop)
-  // The child's descendants may run longer than the child, but they must not run longer than the lock is held.
+  // The child's descendants may outlive the child, but they must not outlive the lock.
   await stopped
   // Checks the lock instead of its signal, because the abort event may not have fired yet if this process was frozen.
   if (!lock.held || otherSignal?.aborted) return { status: runExitCode.lost, ranToEnd: false }

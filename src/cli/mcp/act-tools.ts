@@ -24,7 +24,7 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
   'resume-schedule': ['Resume a schedule', 'Resumes a paused schedule.'],
   'override-schedule': [
     'Override the rule of a schedule',
-    'Replaces the rule of a schedule in the code by another rule. Without cron and everyMs, the rule in the code applies again.',
+    'Overrides the rule that a schedule has in the code. Without cron and everyMs, the rule in the code applies again.',
   ],
   'pause-queue': [
     'Pause a queue',
@@ -47,7 +47,7 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
   ],
   'retry-jobs': [
     'Retry all jobs that a search finds',
-    'Lets the found jobs run again: failed and retrying jobs, unless the search names other states. If the result contains `next`, call the ' +
+    'Lets the found jobs run again: failed and retrying jobs, unless the search contains other states. If the result contains `next`, call the ' +
       'tool again with these parameters.',
   ],
   'cancel-jobs': [
@@ -61,7 +61,7 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
   ],
   'forget-delivery': [
     'Forget a delivery',
-    'Deletes the recorded answer of an idempotency key, so that the next delivery with this key runs the handler again.',
+    'Deletes the recorded result of an idempotency key, so that the next delivery with this key runs the handler again.',
   ],
   'reset-limit': ['Reset a limit', 'Revokes all permits of a limit, and makes the full burst of its rate available.'],
   'drain-instance': [
@@ -73,7 +73,7 @@ const texts: Readonly<Record<ActName, readonly [title: string, description: stri
 const paramTexts: Readonly<Record<string, string>> = {
   name: 'Name of the object.',
   id: 'ID of the job.',
-  search: 'Terms that a job must match, such as: kind:send-email state:failed since:1h. See the tool jobs.',
+  search: 'Terms that a job must match, such as: kind:send-email state:failed since:1h. See the jobs tool.',
   after: 'Value from next in the previous result.',
   before: 'Value from next in the previous result.',
   key: '64-bit key in decimal, instead of name.',
@@ -94,7 +94,7 @@ const paramTexts: Readonly<Record<string, string>> = {
 }
 
 const ownParamTexts: Partial<Record<ActName, Readonly<Record<string, string>>>> = {
-  'drain-instance': { id: 'ID of the instance, from the tool instances.' },
+  'drain-instance': { id: 'ID of the instance, as returned by the instances tool.' },
   'forget-delivery': { key: 'Idempotency key of the delivery.' },
   'send-event': { key: 'Idempotency key. A second event with the same name and key is ignored.' },
 }
@@ -140,12 +140,12 @@ async function run(context: McpContext, name: ActName, given: object) {
   }
   const outcome = await context.acts.run(request)
   if (outcome.count === undefined) return outcome
-  // The IDs of many jobs would only fill the context of the model.
+  // The IDs of many jobs would only fill the model's context.
   const { result: _, ...short } = outcome
   return short
 }
 
-/** Adds the namespace, and the key of a lock or a lease that the call names. */
+/** Adds the namespace, and the key of the lock or lease in the call. */
 function withDefaults(context: McpContext, name: ActName, params: Readonly<Record<string, unknown>>): object {
   const { needs } = acts[name] as AnyAct
   const namespace = params.namespace ?? context.named({})

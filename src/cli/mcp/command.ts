@@ -6,7 +6,7 @@ export function addMcp(program: CliCommand): void {
     'holdfast mcp --namespace billing',
     'holdfast mcp --rights retry-job,resume-queue --actor ada',
   ])
-    .summary('answer questions of an AI assistant')
+    .summary('serve tools for an AI assistant')
     .description(
       'Serves the Model Context Protocol (MCP) on stdin and stdout, until stdin closes. An MCP client starts this command. ' +
         'The tools show who waits for whom, why a job waits, what failed, and what the doctor finds. ' +

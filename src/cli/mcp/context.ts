@@ -57,12 +57,12 @@ export class McpContext {
     )
   }
 
-  /** Namespace for a list: the given one, the one in the settings, or else all namespaces. */
+  /** Namespace for a list: the given namespace, the namespace in the settings, or else all namespaces. */
   listed({ namespace }: { readonly namespace?: string | undefined }): string | undefined {
     return namespace ?? this.#namespace
   }
 
-  /** Namespace of a name: the given one, the one in the settings, or else the default. */
+  /** Namespace of a name: the given namespace, the namespace in the settings, or else the default namespace. */
   named(given: { readonly namespace?: string | undefined }): string {
     return this.listed(given) ?? 'default'
   }

@@ -32,7 +32,7 @@ const failures = readTool('failures', {
   title: 'What failed',
   description:
     'Lists what failed in the last hours: buried jobs (dead letters), failed and missing runs of schedules, lost leases, dead and reconnected ' +
-    'instances, failed deliveries, and the jobs that have failed and wait for another attempt. Use the tool job for the errors of one job.',
+    'instances, failed deliveries, and the jobs that have failed and wait for another attempt. Use the job tool for the errors of one job.',
   params: { hours: { number: [1, 720] }, namespace: 'text', limit },
   texts: { hours: 'Number of hours to look back. Default 24.' },
   async read(context, { hours = 24, limit = defaultLimit, ...given }) {
@@ -67,7 +67,7 @@ const waitGraph = readTool('wait-graph', {
 const holders = readTool('holders', {
   title: 'Who holds a name',
   description:
-    'Shows who holds one name, and who waits for it: the sessions that hold it as a lock, its lease, and its permits and rate as a limit. ' +
+    'Shows the holders and waiters of one name: the sessions that hold the lock, the lease, and the permits and rate of a limit with this name. ' +
     'For the leader of an election, pass election/NAME. Returns the 64-bit `key`, which identifies names that are not registered.',
   params: { name: 'text', key: 'key', namespace: 'text', limit },
   texts: {
@@ -93,7 +93,7 @@ const jobs = readTool('jobs', {
   description:
     'Lists jobs: running, failed, ready in queue order, waiting, then the other ended jobs. `waitReason` shows why a job does not run. ' +
     'The search has terms such as queue:mail kind:send-email state:failed error:timeout since:1h lane:shop-7 id:17. A word without a keyword ' +
-    `is searched for in kinds, queues and errors. States are ${searchStates.join(', ')}; waiting includes the four before it. ` +
+    `is searched for in kinds, queues and errors. States are ${searchStates.join(', ')}; waiting includes the four states before it. ` +
     'If `next` is not null, there may be more jobs: pass `next` as `after`.',
   params: { search: 'text', namespace: 'text', limit, after: 'text' },
   texts: {
@@ -105,7 +105,7 @@ const jobs = readTool('jobs', {
     if (!context.showsPayloads && parsed.input.length + parsed.meta.length > 0) {
       throw new UsageError(
         'This server does not show the inputs and metas of jobs, so a search cannot use them',
-        'A person can start the server with --payloads.',
+        'Ask the user to start the server with --payloads.',
       )
     }
     const { rows, ...found } = await context.observer.jobs.search(parsed, {
@@ -131,7 +131,7 @@ const job = readTool('job', {
     return {
       ...shown,
       log: log.map(({ data: _, ...line }) => line),
-      hidden: 'input, meta, result and the data of log lines (a person can start the server with --payloads)',
+      hidden: 'input, meta, result and the data of log lines (shown only if the server was started with --payloads)',
     }
   },
 })
@@ -144,8 +144,8 @@ const jobStats = readTool('job-stats', {
     'If `isEstimated` is true, the counts are estimates.',
   params: { queue: 'text', kind: 'text', hours: { number: [1, 48] }, namespace: 'text' },
   texts: {
-    queue: 'Name of a queue. Limits the kinds.',
-    kind: 'Kind of jobs. Limits the queues.',
+    queue: 'Name of a queue. Selects the kinds in this queue.',
+    kind: 'Kind of jobs. Selects the queues with this kind.',
     hours: 'Number of hours. Default 3.',
   },
   async read(context, { queue, kind, hours, ...given }) {
@@ -212,7 +212,7 @@ const schedule = readTool('schedule', {
 const limits = readTool('limits', {
   title: 'Limits and rates',
   description:
-    'Lists concurrency limits whose permits are in use, and rate limits that are spent. Use the tool holders for the holders of one limit.',
+    'Lists concurrency limits whose permits are in use, and rate limits that are spent. Use the holders tool for the holders of one limit.',
   params: { prefix: 'text', state: { oneOf: limitStates }, namespace: 'text', limit },
   texts: { prefix: 'Start of the name.', state: 'State of the limit. Default: full, used and spent.' },
   async read(context, { prefix, state, limit = defaultLimit, ...given }) {

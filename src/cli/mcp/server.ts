@@ -5,9 +5,9 @@ import type { McpContext } from './context.js'
 import { readTools, toolsWithoutSchema } from './read-tools.js'
 import type { Tool } from './tool.js'
 
-/** Versions in which each request contains its version. The latest version comes first. */
+/** Protocol versions in which each request contains the version. The latest version comes first. */
 const modernVersions = ['2026-07-28']
-/** Versions in which the client first sends `initialize`. The latest version comes first. */
+/** Protocol versions in which the client first sends `initialize`. The latest version comes first. */
 const legacyVersions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 
 const metaPrefix = 'io.modelcontextprotocol/'
@@ -39,8 +39,8 @@ class ProtocolError extends Error {
 }
 
 /**
- * Answers messages of the Model Context Protocol. The server is stateless: each request is served according to the version that it contains,
- * or, without one, as after `initialize`.
+ * Handles messages of the Model Context Protocol. The server is stateless: it handles each request according to the
+ * protocol version in the request. A request without a version is handled as a request after `initialize`.
  */
 export class McpServer {
   readonly #context: McpContext

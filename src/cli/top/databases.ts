@@ -1,4 +1,4 @@
-// The list of all databases, with their sums and their latest problems.
+// The list of all databases, with totals and with the latest problems.
 import type { Overview, OverviewQueue } from '../../observe/index.js'
 import { layoutFor } from '../table.js'
 import { age, type Line, type Style } from './panel.js'
@@ -8,7 +8,9 @@ import type { WatchedDatabase } from './view.js'
 const titles = ['DATABASE', 'STATE', 'INSTANCES', 'LOST', 'QUEUES', 'READY', 'RUNNING', 'DONE/S', 'OLDEST', 'PROBLEMS']
 const maxProblems = 20
 
-/** Returns a table with one line for each database, the sums, and the latest problems of all databases. */
+/**
+ * Returns a table with one line for each database, a line with the totals, and the latest problems of all databases.
+ */
 export function databaseLines(databases: readonly WatchedDatabase[], columns: number, selected?: number): Line[] {
   const known = databases.flatMap(({ overview }) => (overview ? [overview] : []))
   const available = databases.filter(({ outage, overview }) => overview && !outage).length
@@ -34,7 +36,7 @@ function stateOf({ overview, outage }: WatchedDatabase): string {
   return overview ? 'up' : 'connecting'
 }
 
-/** Returns the sums of these overviews, as cells. */
+/** Returns the totals of these overviews, as cells. */
 function countsOf(overviews: readonly Overview[]): string[] {
   if (overviews.length === 0) return titles.slice(2).map(() => '-')
   const queues = overviews.flatMap((one) => one.queues)

@@ -19,9 +19,10 @@ interface LiveOptions {
 
 /** Shows the overviews on the terminal until the user quits. Rejects with `Exit` after a signal. */
 export async function runLive({ sources, schema, intervalMs, hasColours }: LiveOptions): Promise<void> {
-  // The first query runs before the screen opens, so that its error is printed like the error of any other command.
+  // The first query runs before the screen opens, so that its error is printed in the same way as other commands'
+  // errors.
   let view = firstView(await readFirst(sources), schema, intervalMs)
-  // Each database has its own timer, so that a slow database delays no other.
+  // Each database has its own timer, so that a slow database does not delay the others.
   const polls = sources.map(() => ({
     timer: undefined as NodeJS.Timeout | undefined,
     isReading: false,

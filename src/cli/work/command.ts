@@ -11,7 +11,7 @@ export function addWork(program: CliCommand): void {
     .description(
       'Runs the jobs and schedules that files define with defineJob and defineSchedule. ' +
         'A file exports its definitions individually, in an array or as the default export. ' +
-        'SIGTERM or SIGINT starts a graceful shutdown: no new work starts, and running work may finish. ' +
+        'SIGTERM or SIGINT starts a graceful shutdown: no new work starts, and running work is allowed to finish. ' +
         'A second signal ends the process immediately. ' +
         '`holdfast instance drain` starts the same shutdown from another process.',
     )

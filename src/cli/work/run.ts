@@ -43,7 +43,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
       expiry: settings.durationMs('expiry', 2_000),
       log: { warn: printMessage, error: printMessage },
     })
-    // Before the work starts, so that the metrics count all of it.
+    // The metrics are served before the work starts, so that they count all of the work.
     if (metricsPort !== undefined) monitoring = await serveMonitoring(holdfast, metricsPort)
     const started = start(holdfast, definitions, queues, concurrency)
     const signal = await Promise.race([signaled, drainRequested(holdfast)])

@@ -11,7 +11,7 @@ export const deliveries = {
       observer.deliveries.search({ namespace, prefix, states: state && [state], limit: maxRows, after }),
   }),
 
-  /** One delivery with its answer. Null if the delivery does not exist or has expired. */
+  /** One delivery with its result. Null if the delivery does not exist or has expired. */
   delivery: view({
     intervalMs: 2_000,
     needs: { namespace: 'text', key: 'text' },

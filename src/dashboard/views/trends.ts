@@ -3,7 +3,7 @@ import type { Redact } from '../redact.js'
 import { maxRows, view } from '../view.js'
 import { errorDetails } from './jobs.js'
 
-/** Views of what happened over time. */
+/** Views of the fleet's activity over time. */
 export const trends = {
   /** Ended jobs and failed attempts over time, and in total by kind and queue. */
   trends: view({
@@ -32,7 +32,10 @@ export const trends = {
     read: ({ observer }, only) => observer.activity(only),
   }),
 
-  /** Changes in the fleet, latest first. With `marks`, only the changes that explain a change of throughput or of latency. */
+  /**
+   * Changes in the fleet, latest first. With `marks`, only the changes that can explain a change in throughput or
+   * latency.
+   */
   changes: view({
     intervalMs: 5_000,
     params: { namespace: 'text', hours: { number: [1, 48] }, marks: 'flag' },

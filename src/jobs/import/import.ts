@@ -119,7 +119,7 @@ async function undoneIf<T>(isDry: boolean, database: Database, work: (tx: Execut
 
 class Undone extends Error {}
 
-/** Counts per key, in the order in which the keys were first used. */
+/** Counts items by key. Keeps the keys in the order in which they were first used. */
 class Tally<Key> {
   readonly #counts = new Map<Key, number>()
 

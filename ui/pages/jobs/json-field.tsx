@@ -21,7 +21,7 @@ export function JsonField({ label, value, onInput }: JsonFieldProps) {
   )
 }
 
-/** Returns why a text is not JSON. */
+/** Returns the reason why a text is not valid JSON. */
 export function mistakeOf(text: string): string | undefined {
   try {
     JSON.parse(text)

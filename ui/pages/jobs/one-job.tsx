@@ -91,7 +91,7 @@ function EnqueueAgain({ job }: { readonly job: Job }) {
 
 function Attempts({ job, live }: { readonly job: Job; readonly live: LiveView<unknown> }) {
   const failures = job.attempts.toReversed()
-  // An error that belongs to no attempt, such as the reason of a cancellation.
+  // An error that belongs to no attempt, such as the reason for a cancellation.
   const reason = job.error && job.error.message !== failures[0]?.error.message ? job.error : null
   return (
     <Panel
@@ -112,7 +112,7 @@ function Attempts({ job, live }: { readonly job: Job; readonly live: LiveView<un
   )
 }
 
-/** An error with its stack trace, which is folded. */
+/** An error with its stack trace, which is collapsed by default. */
 function Failure({ error, children }: { readonly error: Job['error'] & {}; readonly children: ComponentChildren }) {
   const { name, message, code, stack } = error
   return (
@@ -234,7 +234,10 @@ function factsOf(job: Job): (Fact | false)[] {
   ]
 }
 
-/** Progress as a bar if it states how much is done. Any other progress is text, because the handler chooses its meaning. */
+/**
+ * Shows the progress as a bar if it contains the completed fraction. Shows any other progress as text, because its
+ * meaning depends on the handler.
+ */
 function Progress({ value }: { readonly value: NonNullable<Job['progress']> }) {
   const share = shareOf(value)
   const text = typeof value === 'number' ? formatNumber(value) : JSON.stringify(value)

@@ -143,7 +143,7 @@ interface ChartsProps {
 }
 
 function Charts({ data, intervals, measure, subject, marks }: ChartsProps) {
-  // The last interval has just begun, so its rate means nothing until half of it has passed.
+  // The last interval may have just begun, so its rate is not shown until half of the interval has passed.
   const perMinute = (of: 'done' | 'failedAttempts' | 'failed') =>
     intervals.map((interval) => (interval.minutes >= data.columnMs / 120_000 ? interval[of] / interval.minutes : null))
   const percentile = (of: 'p50Ms' | 'p95Ms' | 'p99Ms') => intervals.map((interval) => interval[measure]?.[of] ?? null)
@@ -226,7 +226,7 @@ function IntervalTable({ intervals, measure, label }: IntervalTableProps) {
         { title: 'From', cell: ({ at }) => <When at={new Date(at).toISOString()} />, wide: true },
         { title: 'Done', number: ({ done }) => done, cell: ({ done }) => formatNumber(done) },
         { title: 'Failed attempts', number: ({ failedAttempts }) => failedAttempts },
-        { title: 'Failed for good', number: ({ failed }) => failed },
+        { title: 'Failed permanently', number: ({ failed }) => failed },
         percentile('p50', 'p50Ms'),
         percentile('p95', 'p95Ms'),
         percentile('p99', 'p99Ms'),
@@ -244,7 +244,7 @@ function KindList({ live, hours }: { readonly live: LiveView<Trends>; readonly h
     <TablePanel
       title="Kinds"
       live={live}
-      description={`Jobs of the last ${hours === 1 ? 'hour' : `${hours} hours`}, the kinds with the most failed jobs first.`}
+      description={`Jobs in the last ${hours === 1 ? 'hour' : `${hours} hours`}, the kinds with the most failed jobs first.`}
       rows={live.data?.kinds ?? []}
       keyOf={({ namespace, kind }) => JSON.stringify([namespace, kind])}
       columns={[

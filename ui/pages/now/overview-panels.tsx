@@ -21,7 +21,7 @@ interface OverviewProps {
   readonly overview: LiveView<Overview>
 }
 
-/** Number of problems that are shown at first, so that the waits below them stay in sight. */
+/** Number of problems that are shown at first, so that the waits below them remain visible. */
 const maxProblems = 5
 
 interface ProblemPanelProps {

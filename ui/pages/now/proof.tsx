@@ -116,7 +116,7 @@ function ProofTable({ invariants, onOpen }: ProofTableProps) {
 function toneOf({ checked, violations, suspects }: Invariant): Tone {
   if (violations > 0) return 'bad'
   if (suspects > 0) return 'warn'
-  // A check of nothing proves nothing.
+  // A check without any facts proves nothing.
   return checked > 0 ? 'good' : 'quiet'
 }
 

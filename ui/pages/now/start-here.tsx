@@ -37,7 +37,7 @@ export function StartHere({ overview }: { readonly overview: LiveView<Overview> 
           </li>
         ))}
       </ol>
-      <p class="start-end muted">This page then shows problems, waits, queues and schedules, and follows them live.</p>
+      <p class="start-end muted">This page then shows problems, waits, queues and schedules, with live updates.</p>
     </Panel>
   )
 }

@@ -53,7 +53,7 @@ export function Ticks() {
         live={timeline}
         tools={choose}
         table={data && <TicksTable data={data} />}
-        description="Each dot is a tick with the letter of the instance that claimed it. A bar stands for several ticks: its letter is the instance with the most ticks, and the strip below shows the shares of all instances."
+        description="Each dot is a tick with the letter of the instance that claimed it. A bar represents several ticks: its letter is the instance with the most ticks, and the strip below shows the shares of all instances."
       >
         {data && <TickTimeline data={data} onOpen={open} />}
         {pages > 1 && data && (

@@ -273,7 +273,7 @@ create or replace function holdfast.job_input(payload json) returns jsonb
   as $$ select case when position('\u0000' in payload::text) = 0 then payload::jsonb end $$;
 comment on function holdfast.job_input(json) is
   'Returns a job''s input as jsonb, for indexes that speed up searches by input. Null if the input contains the character \u0000. See '
-  'docs/guides/dashboard.md.';
+  'docs/guides/find-jobs.md.';
 
 -- PostgreSQL inlines this function only without a search_path setting.
 create or replace function holdfast.job_is_late(links jsonb) returns boolean

@@ -9,7 +9,7 @@ import { board, serve } from './fixture.js'
 
 test('the name of a view is on one page only, and every right is in the guide', () => {
   expect(Object.keys(views).sort()).toEqual(pages.flatMap((page) => Object.keys(page)).sort())
-  const guide = readFileSync('docs/guides/dashboard.md', 'utf8')
+  const guide = readFileSync('docs/guides/dashboard-access.md', 'utf8')
   expect(actNames.filter((name) => !guide.includes(`\`${name}\``))).toEqual([])
 })
 

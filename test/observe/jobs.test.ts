@@ -217,7 +217,7 @@ test('a search by input finds the same jobs through the indexes on inputs as wit
 
 /** The statements in the guide that create the indexes on inputs. */
 const inputIndexes = /create index job_input [^;]*;[^`]*/
-  .exec(readFileSync(new URL('../../docs/guides/dashboard.md', import.meta.url), 'utf8'))![0]
+  .exec(readFileSync(new URL('../../docs/guides/find-jobs.md', import.meta.url), 'utf8'))![0]
   .split(';')
   .filter((statement) => statement.trim() !== '')
 

@@ -54,7 +54,7 @@ const entries: Record<keyof typeof defaultTimes, Entry> = {
   onceRetainMs: {
     calls: '`once.run`, `once.inTransaction`, `webhooks`, `idempotent`',
     option: '`retain`',
-    meaning: 'Time for which the recorded result is kept',
+    meaning: 'Retention time of the recorded result',
   },
   shareWindowMs: {
     calls: '`shares.each` without `round`',
@@ -81,12 +81,12 @@ const entries: Record<keyof typeof defaultTimes, Entry> = {
   jobRetainMs: {
     calls: '`Holdfast.open`',
     option: '`jobs.retain`',
-    meaning: 'Time for which ended jobs are kept',
+    meaning: 'Retention time of ended jobs',
   },
   drainWithinMs: {
     calls: '`holdfast.drain`, `close` of a worker or a schedule, `holdfast instance drain`',
     option: '`within`, `--within`',
-    meaning: 'Time that running work has to finish',
+    meaning: 'Time allowed for running work to finish',
   },
   doctorPatienceMs: {
     calls: '`holdfast.doctor`, `holdfast doctor`',
@@ -107,7 +107,7 @@ const entries: Record<keyof typeof defaultTimes, Entry> = {
   workDrainMs: {
     calls: '`holdfast work`',
     option: '`--drain`',
-    meaning: 'Time that running work has to finish after a signal',
+    meaning: 'Time allowed for running work to finish after a signal',
   },
   lockRunKillAfterMs: {
     calls: '`holdfast lock run`',

@@ -323,7 +323,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
     thrownBy:
       "`job.sleep` and `job.event` in a handler, to end the attempt. The handler's `signal` aborts with this error",
     remedy:
-      'Let the error pass through the handler. It is no failure: the job continues after the sleep or with the event.',
+      'Do not catch this error in the handler. The error is no failure: the job continues after the sleep or with the event.',
   },
   JOB_TIMEOUT: {
     examples: [new JobTimeoutError(7, '30s')],

@@ -18,7 +18,7 @@ export const instances = {
         `${found.name} permanently stops accepting new work: jobs, ticks, deliveries and leaderships.`,
         runs.length === 0
           ? 'No work is currently running there.'
-          : `Currently running there: ${formatList(runs)}. This work may finish. After ${formatDuration(within * 1_000)}, the signals of unfinished work abort, and other instances take over this work.`,
+          : `Currently running there: ${formatList(runs)}. This work has ${formatDuration(within * 1_000)} to finish. Then the signals of unfinished work abort, and other instances take over this work.`,
         'The instance releases its locks when its work has finished. The process keeps running until its own code ends it.',
       )
       return { subject, text, applies: true, dangerous: runs.length > 0, facts: factsOf(work) }

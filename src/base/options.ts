@@ -102,7 +102,7 @@ export const abortSignal: OptionRule<AbortSignal> = {
   read: (given) => (isInstance(given, AbortSignal) ? given : undefined),
 }
 
-/** Returns a rule for a function that the user passes. */
+/** Returns the rule for an option whose value is a function. */
 export function callback<T extends (...given: never[]) => unknown>(expected: string): OptionRule<T> {
   return { expected, read: (given) => (typeof given === 'function' ? (given as T) : undefined) }
 }

@@ -19,7 +19,7 @@ export function withValues(text: string, values: readonly unknown[]): string {
   return text.replace(tokens, (piece, number?: string) => (number ? literal(values[Number(number) - 1]) : piece))
 }
 
-/** Formats a value as quoted text without a type. The statement determines the type, as for a driver's parameter. */
+/** Formats a value as a quoted literal without a type. PostgreSQL infers the type, as it does for a parameter. */
 export function literal(value: unknown): string {
   const text = textOf(value)
   return text === null ? 'null' : quote(text)

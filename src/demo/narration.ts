@@ -7,7 +7,7 @@ import type { Loss } from './takeovers.js'
 /** Explains the company, and the damage that failures could cause. */
 export function introduction(instances: number, isWithout: boolean): string {
   const sentences = [
-    `Holdfast is a library that lets Node.js processes share work through their PostgreSQL database. Here, ${instances} processes run a small company: they book payments, send invoices and emails, write a report each "night" (10 s) and number new buildings.`,
+    `Holdfast is a library that lets Node.js processes share work through their PostgreSQL database. Here, ${instances} processes run a small company: they book payments, send invoices and emails, write a report each "night" (10 s) and assign numbers to new buildings.`,
     'Every few seconds, one process is killed or frozen in the middle of its work, and a new one replaces a killed one. Even so, no payment may be booked twice and no job may be lost.',
     ...(isWithout
       ? [

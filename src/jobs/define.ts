@@ -38,7 +38,7 @@ export interface JobOptions<Input, Handled = Input> {
   /** Time limit for an attempt. By default, there is no limit. */
   timeout?: Duration | undefined
   /**
-   * Time for which ended jobs are kept, if this time is longer than the `jobs.retain` setting. Takes effect once a
+   * Retention time of ended jobs. Has no effect if it is shorter than the `jobs.retain` setting. Takes effect once a
    * worker has registered the definition.
    */
   keep?: Duration | undefined

@@ -65,7 +65,7 @@ export class JobSuspendedError extends HoldfastError {
     super(`Job ${id} is suspended at the step "${step}" for at most ${formatDuration(leftMs)}`, {
       code: 'JOB_SUSPENDED',
       retryable: false,
-      hint: 'Let the error pass through the handler. The handler starts again when the job is resumed.',
+      hint: 'Do not catch this error in the handler. The handler starts again when the job is resumed.',
     })
     this.id = id
     this.step = step

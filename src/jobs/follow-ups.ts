@@ -98,8 +98,8 @@ export class FollowUps {
         failures++
         this.#numbers.push(...numbers)
         this.#mustRecheck ||= isUnsure
-        // The jobs are dropped after several failures, because maintenance also admits jobs. The follow-ups are kept,
-        // because other instances do not look for a live process's follow-ups.
+        // After several failures, this loop stops trying to admit the jobs, because maintenance also admits them. The
+        // follow-ups are kept, because other instances do not look for a live process's follow-ups.
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }

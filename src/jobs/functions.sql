@@ -183,7 +183,7 @@ create or replace function holdfast.job_find(ids bigint[])
         and not exists (select from stopped where stopped.id = asked.id)
         and not exists (select from archived where archived.id = asked.id)
     ),
-    -- Reads job_end's rows once for each bucket, because there may be thousands of ids.
+    -- Reads job_end's rows once per bucket, not once per id. There may be thousands of ids, and up to 128 of them share a bucket.
     ended as materialized (
       select entered.id, entered.entered_at, e.*
       from (select distinct holdfast.job_bucket(entered.id) as bucket from entered) as wanted
@@ -2445,7 +2445,7 @@ create or replace function holdfast.job_next_due() returns integer
   as $$
   begin
     return (
-      -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
+      -- The result is at most one day, because milliseconds overflow a 32-bit integer after 24 days.
       select greatest(0, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
       from (
         (
@@ -3624,7 +3624,8 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
         order by at
       );
       perform holdfast.job_cancel_dependents(failed, reasons);
-      -- The failed jobs' dependents may also be in this call. They had no row in dependency yet when the failed jobs were cancelled.
+      -- This call may also contain dependents of the failed jobs. job_cancel_dependents() did not find them, because they have no row in
+      -- dependency yet.
       unsure := array(
         (
           select unnest(unsure)
@@ -3821,7 +3822,7 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     select greatest(1, ceil(extract(epoch from min(at) - clock_timestamp()) * 1000))::integer
     into due_ms
     from (
-      -- The result is at most one day, because a number of milliseconds overflows an integer after 24 days.
+      -- The result is at most one day, because milliseconds overflow a 32-bit integer after 24 days.
       (select due_at from holdfast.lane where due_at < (select clock_timestamp() + interval '1 day') order by due_at limit 1)
       union all
       (select run_at from holdfast.waiting where stage = 'time' and run_at < (select clock_timestamp() + interval '1 s') order by run_at limit 1)

@@ -103,7 +103,7 @@ export class Steps {
       isBusy = true
       try {
         this.#check()
-        // A cursor replaces its value, so the old value no longer counts.
+        // The new value replaces the cursor's old value, so the old value does not count towards the size limit.
         this.#bytes -= size
         size = 0
         const json = await this.#perform(name, 'cursor', work)

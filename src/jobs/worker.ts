@@ -355,9 +355,7 @@ export class Worker {
       throw new Error("This worker's epoch has ended, and another instance has taken over the jobs")
     }
     if (found.state === 'in-grace')
-      throw new Error(
-        'The database server has started recently. No jobs can be claimed until the grace period has ended',
-      )
+      throw new Error('The database server started recently. No jobs can be claimed until the grace period has ended')
     let count = 0
     // This step must come first, because a worker must start or return all jobs that it has claimed.
     if (found.isDrained && !found.isEmpty) count = this.#accept(epoch, found)

@@ -95,7 +95,7 @@ create or replace function holdfast.acquire_leases(
       set token = excluded.token,
           instance = excluded.instance,
           instance_name = excluded.instance_name,
-          -- A request with the same token before the expiry continues the same hold.
+          -- Before the expiry, a request with the same token extends the existing lease, which keeps its fence.
           fence = case when held.expires_at > clock_timestamp() then held.fence else excluded.fence end,
           granted_at = case when held.expires_at > clock_timestamp() then held.granted_at else excluded.granted_at end,
           min_hold_ms = case when held.expires_at > clock_timestamp() then greatest(held.min_hold_ms, excluded.min_hold_ms) else excluded.min_hold_ms end,

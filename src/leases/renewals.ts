@@ -12,7 +12,7 @@ const maxBatch = 5_000
  * same statement.
  *
  * Renewals use the anchor connection, or dedicated connections if there is no anchor, so an exhausted pool does not
- * cause lost leases. While a renewal on the anchor connection has received no response, further renewals use the other
+ * cause lost leases. While a renewal on the anchor connection is waiting for its response, further renewals use the other
  * connections.
  */
 export class Renewals {

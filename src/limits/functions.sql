@@ -1,4 +1,5 @@
--- PostgreSQL inlines this function and rate_after_ns(), unless they have settings. Therefore they use qualified names.
+-- PostgreSQL does not inline a function that has settings. Therefore, this function and rate_after_ns() do not set search_path, and qualify
+-- all names.
 create or replace function holdfast.limit_fits(in_use bigint, waiting integer, weight bigint, max integer) returns boolean
   language sql immutable
   as $$ select waiting operator(pg_catalog.=) 0 and (in_use operator(pg_catalog.+) weight) operator(pg_catalog.<=) max $$;

@@ -31,7 +31,7 @@ select ordinal, verdict, after_ns, remaining
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 
 -- name: sweep
--- Deletes from a few pages of each table: idle entities, rates that have fully recovered, and permits that dead epochs held.
+-- Deletes idle entities, fully recovered rates and permits of dead epochs. One call checks only a few pages of each table.
 select holdfast.limit_sweep($1, $2::float8, $3::integer)
 
 -- name: usage

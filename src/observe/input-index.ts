@@ -10,7 +10,8 @@ const maxPatterns = 16
  * the search also applies its filter.
  */
 export function inputPatterns({ path, value }: PathValue): string[] | undefined {
-  // A missing part counts as null, and the text of an object or a list depends on its spaces.
+  // An index cannot find these values: a missing path also matches null, and the search compares objects and arrays as
+  // text, including whitespace.
   if (value === 'null' || /^\s*[[{]/.test(value)) return undefined
   const scalars = [value, ...scalarOf(value)]
   const leaves: unknown[] = scalars.flatMap((scalar) => [scalar, [scalar]])

@@ -110,7 +110,7 @@ export interface OverviewSchedule extends ScheduleName {
 export interface LastRun {
   /** State in which the run ended. */
   readonly state: 'done' | 'failed' | 'cancelled' | 'broken'
-  /** Tick of the run. */
+  /** Tick that the run belongs to. */
   readonly tick: Date
   /** Milliseconds since the run ended. */
   readonly agoMs: number

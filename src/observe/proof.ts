@@ -3,7 +3,7 @@ import { CombinedQuery } from './combined-query.js'
 
 /** A Holdfast invariant and the result of its check. */
 export interface Invariant {
-  /** Number of the invariant, which identifies it. */
+  /** Number that identifies the invariant. */
   readonly number: number
   /** The guarantee, such as `A name has at most one holder`. */
   readonly text: string

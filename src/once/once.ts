@@ -32,7 +32,7 @@ import type { TransactionContext } from './transaction.js'
 export interface OnceInTransactionOptions {
   /** Maximum time for which a duplicate waits for the in-flight run's result. Default 0 (no waiting). */
   wait?: Duration | undefined
-  /** Time for which the recorded result is kept. At least 1 s. Default `7d`. */
+  /** Retention time of the recorded result. At least 1 s. Default `7d`. */
   retain?: Duration | undefined
   /**
    * Fingerprint that identifies the payload, for example a hash. If the same key is used with a different fingerprint,
@@ -47,7 +47,7 @@ export interface OnceInTransactionOptions {
 }
 
 export interface OnceOptions extends OnceInTransactionOptions {
-  /** Signal that ends the wait for another run's result when it aborts. */
+  /** Abort this signal to stop the wait for another run's result. */
   signal?: AbortSignal | undefined
 }
 

@@ -22,8 +22,8 @@ const traits = {
   /** The statement joins many rows. A nested loop would search the index again for each row. */
   'large batch': ['enable_nestloop = off'],
   /**
-   * With nested loops, bitmap scans and merge joins off, PostgreSQL uses a hash join over one index scan. The function that calls this
-   * function may have disabled hash joins.
+   * If nested loops, bitmap scans and merge joins are disabled, PostgreSQL uses a hash join over one index scan. Hash joins are enabled
+   * explicitly, because the calling function may have disabled them.
    */
   'by hash': ['enable_mergejoin = off', 'enable_hashjoin = on'],
 } as const

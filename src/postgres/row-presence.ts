@@ -18,11 +18,11 @@ import { loadStatements } from './statements.js'
 import { Sweeper } from './sweeper.js'
 
 /**
- * Presence by row, for instances without an anchor. This kind of presence needs no session state, so it works through any pooler.
+ * Row-based presence, for instances without an anchor. This kind of presence needs no session state, so it works through any pooler.
  *
  *     idle ──► present ──► lost ──► reconnecting ──► present (a new epoch, a new number) …
  *
- * - **idle** until a module needs the presence: an instance that uses only leases and transaction locks never needs it, and sends no
+ * - **idle** until a module needs presence: an instance that uses only leases and transaction locks never needs it, and sends no
  *   statements.
  * - **present**: the instance sends three to four renewals within the expiry. The client relies on an epoch for 90 % of the expiry, counted
  *   from the time when it sent the last successful renewal. The database ends the epoch at expiry, counted from the later execution

@@ -127,7 +127,7 @@ comment on column holdfast.instance_name.opened_at is 'Time when the instance op
 comment on column holdfast.instance_name.ending is
   'closed: the instance closed. drained: it closed after all its work had ended. lost: it disappeared without closing. Null while gone_at '
   'is null.';
--- A row is inserted only when an instance opens, so a pending list would slow down each search and save nothing.
+-- A pending list would make each search slower. It would not help inserts, because a row is inserted only when an instance opens.
 create index instance_name_sessions on holdfast.instance_name using gin (sessions) with (fastupdate = off);
 create index instance_name_gone_at on holdfast.instance_name (gone_at);
 create index instance_name_opened_at on holdfast.instance_name (opened_at);

@@ -336,7 +336,10 @@ export class Session extends TrustDeadline implements Epoch {
   }
 }
 
-/** Returns the heartbeat with a column for each look. Each set of looks has its own name, because a name cannot be prepared twice. */
+/**
+ * Returns the heartbeat statement with one additional column per look. Each combination of looks has its own statement name, because
+ * a session can prepare only one text under a name.
+ */
 function withLooks({ name, text }: Statement, looks: readonly Look[]): Statement {
   const columns = looks.map((look, at) => `,\n  (${look.text.replaceAll('$1', `$${at + 1}`)})`)
   return { name: [name, ...looks.map((look) => look.name)].join(' '), text: `${text}${columns.join('')}` }

@@ -377,7 +377,7 @@ export class ScheduleLoop {
     this.#pendingPolls = 2
     const answer = await this.#store.call('claim', [epoch.number, this.#instance, JSON.stringify(requests)])
     if (answer.state === 'in-grace')
-      throw new Error('The database server has started recently. No runs can start until the grace period has ended')
+      throw new Error('The database server started recently. No runs can start until the grace period has ended')
     this.clock.set(answer.now)
     this.#applyStates(answer.states)
     for (const started of answer.started) this.#start(epoch, started)

@@ -47,7 +47,7 @@ export interface ScheduleStatus {
 export interface PastRun {
   /** Marks a run. */
   readonly kind: 'run'
-  /** Tick of the run. */
+  /** Tick that the run belongs to. */
   readonly tick: Date
   /**
    * State of the run. `lost` means that the instance died, and no other instance has restarted the run or recorded a

@@ -78,7 +78,7 @@ export const instruments = {
   ),
   'holdfast.election.failures': counter(
     '{failure}',
-    'Number of errors thrown by campaign functions, plus errors that prevented a candidacy',
+    'Number of errors thrown by campaign functions, plus errors that prevented an instance from standing for election',
     'holdfast.election.name',
     errorType,
   ),

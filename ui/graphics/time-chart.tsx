@@ -68,7 +68,7 @@ export function TimeChart(props: TimeChartProps) {
         const { default: Plot } = await import('uplot')
         if (!isOver) chart.current = new Plot(optionsFor(width, latest), dataOf(latest.current), place.current!)
       } catch {
-        // The server cannot be reached, which the page shows.
+        // The server cannot be reached. The page already shows this, so no error is reported here.
         if (!isOver) timer = setTimeout(draw, retryMs)
       }
     }

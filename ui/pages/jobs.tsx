@@ -318,7 +318,7 @@ interface BulkActsProps {
 /** Buttons that act on the selected jobs or, if none is selected, on all jobs that the search finds. */
 function BulkActs({ rows, selected, search, namespace }: BulkActsProps) {
   const chosen = rows.filter(({ id }) => selected.has(String(id)))
-  // Without a search, a button would change all jobs.
+  // Without a selection and a search, the buttons would act on all jobs.
   if (chosen.length === 0 && search === '') return null
   const text = chosen.length > 0 ? `id:${chosen.map(({ id }) => id).join(',')}` : search
   const which = chosen.length > 0 ? 'selected' : 'all'

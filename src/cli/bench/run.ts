@@ -46,7 +46,7 @@ export async function bench(settings: Settings): Promise<void> {
   }
 }
 
-/** Returns true if every configured host refers to this machine, by a loopback address or a Unix socket. */
+/** Returns true if every configured host is this machine: a loopback address or the directory of a Unix socket. */
 function isLocal(url: string | undefined): boolean {
   const hosts = url === undefined ? (process.env.PGHOST ?? '').split(',') : urlsOf(url).map(hostOf)
   return hosts.every((host) => /^($|\/|(localhost|127\.0\.0\.1|\[::1\]|::1)$)/.test(host))

@@ -44,7 +44,7 @@ export class DemoPrinter implements DemoReporter, Disposable {
     return Math.round((now - this.#startedAt) / 100) / 10
   }
 
-  /** Prints the first lines. In JSON lines, the first line also contains the addresses. */
+  /** Prints the first lines. With `--jsonl`, the first line also contains the addresses. */
   start(text: string, facts: readonly (readonly [string, string])[], urls: NonNullable<DemoLine['urls']>): void {
     if (this.#settings.flag('jsonl')) this.#printJson({ event: 'started', title: 'Holdfast demo', text }, urls)
     if (this.#settings.flag('json') || this.#settings.flag('jsonl')) return

@@ -120,7 +120,7 @@ export function addJob(program: CliCommand): void {
       ),
     'export',
   )
-    .addOption(new EnvOption('--format <format>', 'format of the output (default: jsonl)').oneOf('jsonl'))
+    .addOption(new EnvOption('--format <format>', 'output format (default: jsonl)').oneOf('jsonl'))
     .action(runs(async () => (await import('./export.js')).jobExport))
 
   addVerb(job, 'import', [

@@ -13,7 +13,7 @@ export function addLimit(program: CliCommand): void {
   ])
     .summary('list the limits')
     .description(
-      'Lists the concurrency limits that are in use and the rate limits that are partly spent. ' +
+      'Lists the concurrency limits that are in use and the rate limits that are partly used. ' +
         'Limits with waiters come first, then the fullest limits, then the rate limits that take longest to recover. ' +
         'Covers all namespaces, unless --namespace is given. Reads the first 20,000 limits of each kind.',
     )

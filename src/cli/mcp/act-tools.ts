@@ -77,7 +77,7 @@ const paramTexts: Readonly<Record<string, string>> = {
   after: 'Value from next in the previous result.',
   before: 'Value from next in the previous result.',
   key: '64-bit key in decimal, instead of name.',
-  within: 'Seconds that running work has to finish.',
+  within: 'Number of seconds allowed for running work to finish.',
   cron: 'Cron rule, such as: 0 3 * * *',
   timezone: 'IANA time zone of the cron rule. Default UTC.',
   everyMs: 'Interval in milliseconds, instead of cron.',

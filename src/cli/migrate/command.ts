@@ -17,7 +17,7 @@ export function addMigrate(program: CliCommand): void {
     .envOption('--show-sql', 'only print the SQL that would be applied')
     .envOption('--check', 'only list what would be applied, and exit with status 3 if anything is pending')
     .repeatedOption('--observer <role>', 'grant this role read access')
-    .repeatedOption('--application <role>', "grant this role an instance's rights")
+    .repeatedOption('--application <role>', 'grant this role the rights that an instance needs')
     .repeatedOption('--operator <role>', "grant this role an operator's rights")
     .action(runs(async () => (await import('./migrate.js')).migrateSchema))
 }

@@ -253,7 +253,7 @@ const help: readonly Line[] = [
   '',
   '  1-6, tab, left, right   select a panel',
   '  up, down, pages, g, G   select a row of the panel',
-  '  enter                   show details of the row, and the command that shows more',
+  '  enter                   show details of the row, and a command for more information',
   '  z                       show only this panel, or all panels',
   '  s, S                    sort by the next column; reverse the order',
   '  /                       show only rows that contain a text; esc clears the filter',

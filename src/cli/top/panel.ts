@@ -30,7 +30,7 @@ export interface PanelRow {
   /** ID that identifies the same row in the next overview. */
   readonly id: string
   readonly cells: readonly Cell[]
-  /** Returns the row's details, and the command that shows more. */
+  /** Returns the row's details, and a command for more information. */
   facts(schema: string): readonly Fact[]
 }
 

@@ -100,7 +100,7 @@ function firstSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** Resolves without a signal when an operator asks this instance to drain. */
+/** Resolves with undefined when an operator asks this instance to drain. */
 function drainRequested({ draining }: Holdfast): Promise<undefined> {
   return new Promise((resolve) => draining.addEventListener('abort', () => resolve(undefined), { once: true }))
 }

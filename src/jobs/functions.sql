@@ -1947,10 +1947,15 @@ create or replace function holdfast.job_done(
       select jsonb_agg(one || jsonb_build_object('session', owned.session, 'state', 'done')) filter (where one is not null), max(owned.session)
       into linked, owner
       from (
-        select claim.session, claim.linked from holdfast.claim where claim.fence = any(fences) order by claim.fence for update
+        select claim.fence, claim.session, claim.linked from holdfast.claim where claim.fence = any(fences) order by claim.fence for update
       ) as owned
       left join lateral (
-        select one from jsonb_array_elements(owned.linked) as one where (one->>'id')::bigint = any(ids)
+        select one
+        from jsonb_array_elements(owned.linked) as one
+        -- A claim also keeps jobs that have returned to the queue and may end now in another claim.
+        where ((one->>'id')::bigint, owned.fence) in (
+          select asked.id, asked.fence from unnest(job_done.ids, job_done.fences) as asked (id, fence)
+        )
       ) as one on true;
       ended := holdfast.job_note_ends(ids, fences, true, results);
       if cardinality(ended) < cardinality(ids) then

@@ -51,6 +51,34 @@ test('a budget limits the jobs of several queues and kinds, by weight, and waiti
   await untilGone(url)
 })
 
+test('a job that ends in its second claim leaves its budget once, even if its first claim ends in the same statement', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const [ending, staying] = [gate(), gate()]
+  const started: string[] = []
+  const job = defineJob('job', {
+    budgets: [defineBudget('provider', { max: 10 })],
+    retry: { attempts: 2, backoff: 1 },
+    run: async (name: string, { attempt }) => {
+      if (name === 'again' && attempt === 1) throw new Error('first')
+      started.push(name)
+      await (name === 'stays' ? staying.opened : ending.opened)
+    },
+  })
+  // The first claim contains one job, and the second claim the others.
+  const jobs = await holdfast.jobs.enqueueMany(job, ['stays', 'again', 'b', 'c'])
+  work(holdfast, [job], { concurrency: 4 })
+  await until('all jobs run', () => started.length === 4)
+  const claims = await sql<{ ids: string[] }>(url, 'select ids from holdfast.claim order by fence')
+  expect(claims.map(({ ids }) => ids.length)).toEqual([1, 3, 1])
+  ending.open()
+  for (const { id } of jobs.slice(1)) await untilState(holdfast, id, 'done')
+  await until('the follow-ups have run', async () => (await sql(url, 'select from holdfast.follow_up')).length === 0)
+  expect(await sql(url, 'select active from holdfast.lane')).toEqual([{ active: 1 }])
+  expect(await sql(url, 'select * from holdfast.lane_faults()')).toEqual([])
+  staying.open()
+})
+
 test('a job with two budgets takes both or none, and holds nothing while it waits', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

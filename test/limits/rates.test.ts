@@ -142,7 +142,10 @@ test('a rate is never exceeded, also if its interval is not a whole number of na
   }
   const tookMs = performance.now() - from
   expect(grants.length).toBeLessThanOrEqual(3 + (tookMs / 100) * 7)
-  expect(grants.length).toBeGreaterThan((tookMs / 100) * 7 * 0.5)
+  // On a busy machine a round may take longer than the burst lasts, and what is not used by then is lost.
+  const gaps = grants.map((at, index) => at - (grants[index - 1] ?? from))
+  const usedMs = gaps.reduce((sum, gap) => sum + Math.min(gap, (3 * 100) / 7), 0)
+  expect(grants.length).toBeGreaterThan((usedMs / 100) * 7 * 0.5)
 })
 
 test('consume with wait reserves a time in the future and resolves at that time', async () => {

@@ -330,7 +330,8 @@ export class Limits {
   async #acquireOrThrow(where: string, name: string, options: LimitOptions): Promise<Permit> {
     const outcome = await this.#acquire(where, name, options)
     if (outcome instanceof Permit) return outcome
-    throw new LimitReachedError(name, outcome, await this.#options.holders.ofLimit(this.#key('limit', name).key))
+    const holder = await this.#options.holders.ofLimit(this.#key('limit', name).key, outcome.since)
+    throw new LimitReachedError(name, outcome, holder)
   }
 
   async #acquire(where: string, name: string, given: LimitOptions): Promise<Permit | Refusal> {

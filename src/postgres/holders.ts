@@ -30,14 +30,21 @@ const maxDelayMs = 300
 const reuseMs = 1_000
 const maxCached = 1_000
 
+interface Lookup {
+  readonly at: number
+  /** Grant time that the failed call knows, in ms on the database's clock. Undefined if the call knows none. */
+  readonly since: number | undefined
+  readonly found: Promise<HolderRow | undefined>
+}
+
 /**
  * Finds the holder of a name after a call has failed because of this holder. A lookup is only for the error message, so its errors are
- * ignored. Each key is read at most once per second.
+ * ignored. Each grant of a key is read at most once per second.
  */
 export class HolderLookup {
   readonly #database: Database
   readonly #sql
-  readonly #cached = new Map<string, { readonly at: number; readonly found: Promise<HolderRow | undefined> }>()
+  readonly #cached = new Map<string, Lookup>()
   readonly #locks = new Batcher<string, HolderRow | undefined>((keys) => this.#read('lock_holders', keys))
   readonly #permits = new Batcher<string, HolderRow | undefined>((keys) => this.#read('permit_holders', keys))
 
@@ -51,14 +58,21 @@ export class HolderLookup {
     return this.#find(this.#locks, keys)
   }
 
-  /** Returns the holder of a limit's oldest permit. Undefined if there is none, or if there is no response in time. */
-  ofLimit(key: string): Promise<Holder | undefined> {
-    return this.#find(this.#permits, [key])
+  /**
+   * Returns the holder of a limit's oldest permit, which was granted at `since`. Undefined if there is none, or if there is no response
+   * in time.
+   */
+  ofLimit(key: string, since: Date | undefined): Promise<Holder | undefined> {
+    return this.#find(this.#permits, [key], since?.getTime())
   }
 
-  async #find(batcher: Batcher<string, HolderRow | undefined>, keys: readonly string[]): Promise<Holder | undefined> {
+  async #find(
+    batcher: Batcher<string, HolderRow | undefined>,
+    keys: readonly string[],
+    since?: number,
+  ): Promise<Holder | undefined> {
     const now = performance.now()
-    const lookups = keys.map((key) => this.#lookup(batcher, key, now))
+    const lookups = keys.map((key) => this.#lookup(batcher, key, now, since))
     const rows = await resultWithin(
       maxDelayMs,
       Promise.all(lookups.map(({ found }) => found)).catch(() => []),
@@ -68,11 +82,17 @@ export class HolderLookup {
     return row && holderOf(row, now - lookups[at]!.at)
   }
 
-  #lookup(batcher: Batcher<string, HolderRow | undefined>, key: string, now: number) {
+  #lookup(
+    batcher: Batcher<string, HolderRow | undefined>,
+    key: string,
+    now: number,
+    since: number | undefined,
+  ): Lookup {
     const cached = this.#cached.get(key)
-    if (cached && now - cached.at < reuseMs) return cached
+    // After another grant, the cached row names an earlier holder, which may be dead.
+    if (cached && cached.since === since && now - cached.at < reuseMs) return cached
     if (this.#cached.size >= maxCached) this.#cached.clear()
-    const lookup = { at: now, found: batcher.add(key) }
+    const lookup = { at: now, since, found: batcher.add(key) }
     this.#cached.set(key, lookup)
     return lookup
   }

@@ -69,6 +69,18 @@ test('a reached limit contains the name of the instance with the oldest permit',
   expect(error.message).toMatch(new RegExp(`2 of 2 in use, the oldest by worker-1 ${place} for [\\d.]+m?s$`))
 })
 
+test('a reached limit contains the name of the new holder immediately after the permit has changed hands', async () => {
+  const url = await databaseUrl()
+  const [first, second] = [await open({ url, name: 'worker-1' }), await open({ url, name: 'worker-2' })]
+  const other = await open({ url })
+  const reached = () => caught(LimitReachedError, other.limits.acquire('gpu', { max: 1 }))
+  const permit = await first.limits.acquire('gpu', { max: 1 })
+  expect((await reached()).holder).toBe('worker-1')
+  await permit.release()
+  await second.limits.acquire('gpu', { max: 1 })
+  expect((await reached()).holder).toBe('worker-2')
+})
+
 test('a lookup reads each key at most once per second, and ignores errors', async () => {
   const url = await databaseUrl()
   const database = openPgPool({ connectionString: url })
@@ -83,5 +95,5 @@ test('a lookup reads each key at most once per second, and ignores errors', asyn
   expect(queries).toBe(1)
   await database.close()
   expect(await counting.ofNames(['2'])).toBeUndefined()
-  expect(await counting.ofLimit('3')).toBeUndefined()
+  expect(await counting.ofLimit('3', undefined)).toBeUndefined()
 })

@@ -4,17 +4,17 @@ import type { Once } from '../once/index.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 import { ResponseCapture, sendRecorded } from './response-capture.js'
 
-/** Operations that differ between Express and Fastify. */
+/** Operations that differ between Express, Fastify and Node.js without a framework. */
 interface NodeHooks {
-  /** Starts the handler, which has finished when it ends the response. */
-  proceed(): void
+  /** Starts the handler, which has finished when it ends the response, or when the returned promise rejects. */
+  proceed(): unknown
   /** Called when a response is sent without running the handler, before the response is sent. */
   takeOver(): void
   /**
    * Reports an error if no response has been sent. If `isHandled` is true, the handler has already run, but its
    * response must not be sent.
    */
-  fail(error: unknown, isHandled: boolean): void
+  fail(error: unknown, isHandled: boolean): unknown
 }
 
 export async function protectNode(
@@ -27,11 +27,13 @@ export async function protectNode(
   let capture: ResponseCapture | undefined
   try {
     const response = await respond(once, policy, exchange, () => {
-      capture = new ResponseCapture(res)
-      hooks.proceed()
-      return capture.response
+      const captured = new ResponseCapture(res)
+      capture = captured
+      // The promise of an asynchronous handler may reject before the response has ended, and only then ends the wait.
+      const ended = Promise.resolve(hooks.proceed()).then(() => captured.response)
+      return Promise.race([captured.response, ended])
     })
-    if (response === undefined) hooks.proceed()
+    if (response === undefined) await hooks.proceed()
     else if (capture) capture.send()
     else {
       hooks.takeOver()
@@ -40,7 +42,7 @@ export async function protectNode(
   } catch (error) {
     try {
       capture?.discard()
-      hooks.fail(error, capture !== undefined)
+      await hooks.fail(error, capture !== undefined)
     } catch {
       // The framework or the connection has failed too. Closes the connection, so that the client does not wait
       // forever.

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Once } from '../once/index.js'
-import { protectExpress } from './express.js'
+import { protectExpress, protectListener } from './express.js'
 import { type FastifyInstanceLike, protectFastify } from './fastify.js'
 import { protectFetch } from './fetch.js'
 import { type HonoContext, protectHono } from './hono.js'
@@ -27,6 +27,19 @@ export class Protection {
     handler: (request: Given, ...rest: Rest) => Response | Promise<Response>,
   ): (request: Given, ...rest: Rest) => Promise<Response> {
     return protectFetch(this.#once, this.#policy, handler)
+  }
+
+  /**
+   * Wraps a request listener of `node:http`. If the listener or its promise fails, the error is printed to stderr, and the
+   * client receives status 500. The returned promise never rejects.
+   *
+   * @example
+   * createServer(events.node(async (request, response) => response.end(await handle(request))))
+   */
+  node<Given extends IncomingMessage>(
+    listener: (request: Given, response: ServerResponse) => unknown,
+  ): (request: Given, response: ServerResponse) => Promise<void> {
+    return protectListener(this.#once, this.#policy, listener)
   }
 
   /**

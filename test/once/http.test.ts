@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { PassThrough } from 'node:stream'
-import { buffer } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import express from 'express'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { deliveryOf, idempotent, webhooks } from '../../src/http/index.js'
 import { Holdfast, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
@@ -589,6 +589,49 @@ describe('invalid input', () => {
     expect((await caught(UsageError, make)).message).toContain(
       'Expected fingerprint to be a function that returns the content that is the same in each delivery of an event',
     )
+  })
+
+  test('a listener of node:http handles each event once, and the key of a failed delivery is free', async () => {
+    const { once } = await open({ url: fresh.url })
+    const prefix = randomBytes(8).toString('hex')
+    const printed = vi.spyOn(console, 'error').mockImplementation(() => {})
+    onTestFinished(() => printed.mockRestore())
+    let calls = 0
+    const handle = webhooks(once, { key: ({ headers }) => `${prefix}:${headers['x-event-id']}` }).node(
+      async (request, response) => {
+        const { tx } = deliveryOf(request)!
+        await tx.query('select 1')
+        if (++calls < 3) throw new Error(`call ${calls}`)
+        response.end(`call ${calls}: ${await text(request)}`)
+      },
+    )
+    const url = await listen(createServer(handle))
+    const send = async (id?: string) => {
+      const { status, body } = await post(url, '{}', id === undefined ? json : { ...json, 'x-event-id': id })
+      return [status, body.toString()]
+    }
+    expect((await send('1'))[0]).toBe(500)
+    expect((await send('1'))[0]).toBe(500)
+    expect(await send('1')).toEqual([200, 'call 3: {}'])
+    expect(await send('1')).toEqual([200, 'call 3: {}'])
+    expect((await send())[0]).toBe(500) // The key is missing.
+    expect(calls).toBe(3)
+    expect(printed).toHaveBeenCalledTimes(3)
+  })
+
+  test('middleware ends the response if the promise of an asynchronous next rejects', async () => {
+    const { once } = await open({ url: fresh.url })
+    const middleware = webhooks(once, { key: () => `rejected:${randomBytes(8).toString('hex')}` }).express()
+    const errors: unknown[] = []
+    const server = createServer((request, response) =>
+      middleware(request, response, async (error) => {
+        if (error === undefined) throw new Error('rejected')
+        errors.push(error)
+        response.writeHead(500).end()
+      }),
+    )
+    expect((await post(await listen(server), '{}', json)).status).toBe(500)
+    expect(errors).toMatchObject([{ message: 'rejected' }])
   })
 
   describe('a request body in Express', () => {

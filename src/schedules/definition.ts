@@ -101,7 +101,7 @@ export interface JobScheduleOptions<Input> extends ScheduleOptions {
 
 /** Enqueues jobs. Another module implements this interface. */
 export interface JobPort {
-  enqueue(job: ScheduledJob<never>, input: unknown, tx: CallerTransaction): Promise<unknown>
+  enqueue(job: ScheduledJob<never>, input: unknown, tx: CallerTransaction): Promise<{ readonly id: number }>
   /** Validates an input, and returns the JSON texts from which `schedule_enqueue` makes jobs. */
   prepare(job: ScheduledJob<never>, input: unknown, priority: number): Promise<{ head: string; input: string }>
   /** Whether this instance has a worker. */
@@ -123,7 +123,7 @@ export interface ScheduleDefinition {
   readonly sticky: boolean
   /** Job that each tick enqueues. Undefined if the schedule has a function. */
   readonly job: { readonly queue: string; readonly kind: string } | undefined
-  /** @internal */
+  /** @internal Runs the handler. With `job`, enqueues and returns the job. */
   readonly work: (run: ScheduleRun, jobs: JobPort) => unknown
 }
 

@@ -25,6 +25,8 @@ export class Run extends Attempt implements ScheduleRun {
   /** Resolves when the handler's result has been recorded or the run has been abandoned. */
   readonly over: Promise<void>
   readonly logBuffer = new LogBuffer()
+  /** Job that the run has enqueued. Only a schedule with `job` has one. */
+  job: number | undefined
   readonly #context: RunContext
   #isDecided = false
   #end = () => {}

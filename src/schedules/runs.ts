@@ -150,11 +150,13 @@ export class Runs {
     return wrap({ type: 'schedule', name, tick, attempt, signal }, () => this.#callHandler(run))
   }
 
-  #callHandler(run: Run): unknown {
+  async #callHandler(run: Run): Promise<unknown> {
     const { tracer } = this.#options.tracing
-    if (!tracer) return run.definition.work(run)
-    const { name, tick, attempt, fence } = run
-    return tracer.withSpan('schedule run', { name, tick, attempt, fence }, () => run.definition.work(run))
+    const { name, tick, attempt, fence, definition } = run
+    const work = async () => definition.work(run)
+    const result = await (tracer ? tracer.withSpan('schedule run', { name, tick, attempt, fence }, work) : work())
+    if (definition.job) run.job = (result as { readonly id: number }).id
+    return result
   }
 
   async #succeeded(run: Run): Promise<void> {
@@ -172,7 +174,7 @@ export class Runs {
     const { id, at, extra, fence } = runKeyOf(run)
     await transaction.commit(async (tx) => {
       // The tick is text, because some libraries change how their driver converts dates.
-      const rows = await this.#store.runIn(tx, 'done', [id, at.toISOString(), extra, fence])
+      const rows = await this.#store.runIn(tx, 'done', [id, at.toISOString(), extra, fence, run.job ?? null])
       if (rows.length === 0) throw new RunLostError(run.name, run.tick, run.fence)
     })
     run.decide()

@@ -42,7 +42,8 @@ select holdfast.schedule_record_ends($1::text::json)::text as answer
 update holdfast.tick
 set state = 'done',
     error = null,
-    ended_at = clock_timestamp()
+    ended_at = clock_timestamp(),
+    job = $5::bigint
 where schedule = $1::bigint
   and at = $2::text::timestamptz
   and extra = $3

@@ -112,7 +112,7 @@ comment on column holdfast.tick.crashes is 'Number of instances that died during
 comment on column holdfast.tick.settled_at is 'Time when the tick was settled and its run was added.';
 comment on column holdfast.tick.stopping is 'Reason to stop the run. Null if the run should continue.';
 comment on column holdfast.tick.error is 'Error that ended the run: name, message and code.';
-comment on column holdfast.tick.job is 'Job that the tick of a stored schedule enqueued. Null if the schedule is in code.';
+comment on column holdfast.tick.job is 'Job that the tick enqueued. Null if the schedule has a function.';
 create index tick_active on holdfast.tick (schedule, at) where state in ('running', 'waiting');
 create index tick_done on holdfast.tick (schedule, at) where state = 'done' and not extra;
 create index tick_not_done on holdfast.tick (schedule, at) where state in ('failed', 'broken', 'cancelled');

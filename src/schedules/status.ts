@@ -70,7 +70,7 @@ export interface PastRun {
   readonly error: RecordedError | undefined
   /** The last 100 lines that the handler logged. */
   readonly log: readonly LogLine[]
-  /** Job that the tick of a stored schedule enqueued. */
+  /** Job that the tick enqueued. Undefined if the schedule has a function. */
   readonly job: number | undefined
 }
 

@@ -179,7 +179,7 @@ test('a run that was taken over is not ended by its earlier attempt', async () =
   await untilRuns(holdfast, 'late', ['done'])
 })
 
-test('a schedule that enqueues a job enqueues one for each tick', async () => {
+test('a schedule that enqueues a job enqueues one for each tick, and the history of the schedule contains the jobs', async () => {
   const url = await databaseUrl()
   const fleet = await openFleet(url, 3)
   const report = defineJob('report', { run: (_: { day: string }) => {} })
@@ -191,9 +191,12 @@ test('a schedule that enqueues a job enqueues one for each tick', async () => {
   await until('all runs have ended', async () =>
     (await runsOf(fleet[0]!, 'nightly')).every(({ state }) => state === 'done'),
   )
-  const jobs = await sql<{ day: string }>(url, "select payload ->> 'day' as day from holdfast.job order by 1")
-  const ticks = (await runsOf(fleet[0]!, 'nightly')).map(({ tick }) => tick.toISOString())
-  expect(jobs.map(({ day }) => day)).toEqual(ticks)
+  const jobs = await sql<{ day: string; id: string }>(
+    url,
+    "select payload ->> 'day' as day, id from holdfast.job order by 1",
+  )
+  const runs = await runsOf(fleet[0]!, 'nightly')
+  expect(jobs.map(({ day, id }) => [day, Number(id)])).toEqual(runs.map(({ tick, job }) => [tick.toISOString(), job]))
 })
 
 test('close of a schedule waits for its run, and no further tick runs', async () => {

@@ -64,9 +64,10 @@ function historyFact(past: PastRun | PastGap): Fact {
     const untilText = past.ticks > 1 ? ` to ${past.last.toISOString()}, ${past.ticks} ticks` : ''
     return ['gap', `${past.first.toISOString()}${untilText}: ${past.reason}`]
   }
-  const { tick, state, extra, attempt, error } = past
+  const { tick, state, extra, attempt, error, job } = past
   const by = past.instance ? ` by ${labelOf(past)}` : ''
   const attemptText = attempt > 1 ? `, attempt ${attempt}` : ''
+  const jobText = job === undefined ? '' : `, enqueued job ${job}`
   const why = error ? `: ${error.name}: ${error.message}` : ''
-  return [extra ? 'extra run' : 'run', `${tick.toISOString()} ${state}${by}${attemptText}${why}`]
+  return [extra ? 'extra run' : 'run', `${tick.toISOString()} ${state}${by}${attemptText}${jobText}${why}`]
 }

@@ -11,7 +11,7 @@ export interface Step<State> {
 
 export interface Action<State> {
   readonly name: string
-  /** The SQL that the action stands for. Empty if the action belongs to a client, to the time or to a fault. */
+  /** SQL that the action executes. Empty if the action belongs to a client, to the time or to a fault. */
   readonly sql: readonly Sql[]
   /** Everything that this action can do in a state. */
   readonly steps: (state: State) => readonly Step<State>[]

@@ -16,7 +16,7 @@ export interface PlannedJob {
 /** Calls the function that builds a workflow, and returns the jobs in the order in which the function added them. */
 export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[] {
   const plan: PlannedJob[] = []
-  const places = new Map<object, number>()
+  const places = new Map<unknown, number>()
   let isOver = false
   build({
     add: (definition: JobDefinition, input?: unknown, given?: WorkflowJobOptions) => {
@@ -24,18 +24,16 @@ export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[]
         throw new UsageError(
           'Expected workflow.add to be called inside the function that builds the workflow, got a call after the function had returned',
         )
-      const { after, ...others } = given ?? {}
-      const [known, behind] = [[] as number[], [] as number[]]
-      for (const one of Array.isArray(after) ? after : []) {
-        const place = typeof one === 'object' && one !== null ? places.get(one) : undefined
-        if (place === undefined) known.push(one as number)
-        else behind.push(place)
+      const after: unknown = given?.after ?? []
+      const behind: number[] = []
+      const isOutsidePlan = (one: unknown) => {
+        const place = places.get(one)
+        if (place !== undefined) behind.push(place)
+        return place === undefined
       }
-      const asked = readOptions(
-        'workflow.add',
-        { ...others, after: Array.isArray(after) ? known : (after ?? []) },
-        workflowRules,
-      )
+      // Anything but a list is left to the check of the options, which rejects it.
+      const known = Array.isArray(after) ? after.filter(isOutsidePlan) : after
+      const asked = readOptions('workflow.add', { ...given, after: known }, workflowRules)
       checkDefinition(definition)
       const part = Object.freeze({ kind: definition.kind })
       places.set(part, plan.length)

@@ -1,7 +1,7 @@
 -- Kinds of jobs that workers have registered.
 
 -- name: job_kinds
--- Returns at most $4 kinds of jobs in a namespace ($1), in a queue ($2) and with a name ($3). Null stands for all
+-- Returns at most $4 kinds of jobs in a namespace ($1), in a queue ($2) and with a name ($3). Null means all
 -- namespaces, queues or names. With $5, also returns the JSON schemas of their inputs. Uses the index queue_pkey.
 with worker as materialized (
   select unnest(queues) as queue, kinds from holdfast.job_active_workers()

@@ -1,3 +1,4 @@
+import { shellQuote } from '../base/index.js'
 import type { Holdfast } from '../index.js'
 import type { Observer } from '../observe/index.js'
 import type { Operator } from './operator.js'
@@ -44,6 +45,8 @@ export interface Outcome {
   readonly text: string
   /** Outcome for programs, as printed with `--json`. Undefined if the object does not exist. */
   readonly result?: object
+  /** Reason why the act may not have the effect that the operator expects. The command line always prints it. */
+  readonly warning?: string | undefined
   /** ID of the job that the act created. The dashboard opens this job. */
   readonly job?: number
   /** Number of objects that an act on many objects has changed. */
@@ -100,6 +103,18 @@ export function inapplicable(subject: string, text: string): Consequence {
 /** Joins the non-empty sentences with spaces. */
 export function joinSentences(...parts: readonly (string | false | null | undefined)[]): string {
   return parts.filter(Boolean).join(' ')
+}
+
+/** Hints at the other namespaces that contain an object with the name. Returns undefined if there are none. */
+export function otherNamespaceText(
+  noun: string,
+  objects: readonly { readonly namespace: string | null }[],
+): string | undefined {
+  const names = [...new Set(objects.flatMap(({ namespace }) => namespace ?? []))]
+  if (names.length === 0) return undefined
+  const quoted = formatList(names.map((name) => `"${name}"`))
+  const where = names.length === 1 ? `the namespace ${quoted}` : `the namespaces ${quoted}`
+  return `A ${noun} with this name exists in ${where}. Add, for example, --namespace ${shellQuote(names[0]!)}.`
 }
 
 /** Formats a count with its noun, such as `1 job` or `2 jobs`. */

@@ -1,7 +1,15 @@
 import { schemaDifference } from '../base/index.js'
 import { defineJob } from '../index.js'
-import type { ObservedJobKind } from '../observe/index.js'
-import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
+import type { ObservedJobKind, Observer } from '../observe/index.js'
+import {
+  type ActContext,
+  act,
+  type Consequence,
+  inapplicable,
+  joinSentences,
+  type Outcome,
+  otherNamespaceText,
+} from './act.js'
 
 /** Job that an operator enqueues by hand. */
 export interface ManualJob {
@@ -35,8 +43,7 @@ export async function enqueueConsequence({ observer }: ActContext, job: ManualJo
     `Enqueues a job of kind ${kind} in the queue ${queue} (namespace ${namespace}).`,
     runAt ? `The job may start at ${timeText(runAt)}.` : 'The next free worker claims the job.',
     startBy && `The job expires at ${timeText(startBy)} if no worker has claimed it by then.`,
-    known === null && 'No worker has registered this kind in this queue, so the job may wait forever.',
-    known?.isServed === false && 'No live worker handles this kind, so the job will wait until such a worker starts.',
+    await unservedText(observer, job, known),
     known?.inputSchema
       ? 'The input matches the JSON schema of the kind. The worker validates it again.'
       : 'The input is not checked here, because no JSON schema of the kind is registered. The worker validates it.',
@@ -61,7 +68,21 @@ export async function enqueueByHand({ observer, asMember }: ActContext, job: Man
   const { id } = await asMember(namespace, ({ jobs }) =>
     jobs.enqueue(definition, JSON.parse(input), { runAt, startBy, priority }),
   )
-  return { done: true, text: `Enqueued job ${id}.`, result: { id }, job: id }
+  const warning = await unservedText(observer, job, known)
+  return { done: true, text: joinSentences(`Enqueued job ${id}.`, warning), warning, result: { id }, job: id }
+}
+
+async function unservedText(
+  { jobKinds }: Observer,
+  { namespace, queue, kind }: ManualJob,
+  known: ObservedJobKind | null,
+): Promise<string | undefined> {
+  if (known?.isServed) return undefined
+  if (known) return 'No live worker handles this kind, so the job will wait until such a worker starts.'
+  return joinSentences(
+    `No worker has registered this kind in the queue "${queue}" of the namespace "${namespace}", so the job may wait forever.`,
+    otherNamespaceText('kind of job', await jobKinds.list({ queue, kind })),
+  )
 }
 
 export function mismatchOf(known: ObservedJobKind | null, input: string): string | undefined {

@@ -1,4 +1,5 @@
-import { hasEnded } from '../base/index.js'
+import { hasEnded, type JobState } from '../base/index.js'
+import { searchStateOf } from '../search/index.js'
 import { act, type Consequence, inapplicable, type Outcome } from './act.js'
 import { noSuchJob } from './jobs.js'
 
@@ -31,12 +32,12 @@ export const events = {
         ? noSuchJob(id)
         : done
           ? `Sent the event "${event}" to job ${id}.`
-          : endedText(id, (await observer.jobs.find(id))?.state ?? 'gone')
+          : endedText(id, (await observer.jobs.find(id))?.state)
       return { done, text, result: { sent: done ? [id] : [] } }
     },
   }),
 }
 
-function endedText(id: number, state: string): string {
-  return `Job ${id} is already ${state} and receives no more events.`
+function endedText(id: number, state: JobState | undefined): string {
+  return `Job ${id} is already ${state ? searchStateOf({ state }) : 'gone'} and receives no more events.`
 }

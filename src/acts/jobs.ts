@@ -1,6 +1,7 @@
 import { formatDuration, hasEnded } from '../base/index.js'
 import { defineJob, type Holdfast } from '../index.js'
 import type { JobDetails, LinkedJob } from '../observe/index.js'
+import { searchStateOf } from '../search/index.js'
 import {
   type ActContext,
   act,
@@ -23,7 +24,7 @@ export const jobs = {
         const text =
           now && hasEnded(now.state) && now.state !== 'done'
             ? `Job ${id} was not retried: another job of kind ${job.kind} has the same unique key.`
-            : `Job ${id} is already ${now?.state ?? 'gone'}.`
+            : `Job ${id} is already ${now ? searchStateOf({ state: now.state }) : 'gone'}.`
         return { done: false, text }
       }),
   }),
@@ -45,7 +46,9 @@ export const jobs = {
         ))
       if (isUpdated) return { done: true, text: `Changed job ${id}.`, result: { updated: id } }
       const now = await context.observer.jobs.find(id)
-      const text = now ? `Job ${id} was not changed: it is ${now.state}, or has already begun.` : noSuchJob(id)
+      const text = now
+        ? `Job ${id} was not changed: it is ${searchStateOf({ state: now.state })}, or has already begun.`
+        : noSuchJob(id)
       return { done: false, text, result: { updated: null } }
     },
   }),
@@ -58,7 +61,7 @@ export const jobs = {
         const { actor, reason } = context
         const done = await jobs.cancel(id, actor === undefined ? reason : `Cancelled by ${actor}`)
         const now = await jobs.find(id)
-        if (!done) return { done, text: `Job ${id} is already ${now?.state ?? 'gone'}.` }
+        if (!done) return { done, text: `Job ${id} is already ${now ? searchStateOf({ state: now.state }) : 'gone'}.` }
         if (now?.cancelling === undefined) return { done, text: `Cancelled job ${id}.` }
         return { done, text: `Asked job ${id} to stop. The job ends when its handler finishes.` }
       }),
@@ -89,7 +92,7 @@ async function previewOf(
   const facts: [string, string | false | undefined][] = [
     ['Kind', job.kind],
     ['Queue', job.queue ?? `key ${job.queueKey}`],
-    ['State', job.state],
+    ['State', searchStateOf({ state: job.state })],
     ['Failed', job.failed > 0 && times(job.failed)],
     ['Crashed', job.crashes > 0 && times(job.crashes)],
     ['Last error', failure && errorLine({ name: failure.name, message: failure.message }, job.kind)],
@@ -118,7 +121,7 @@ function retryConsequence({ id, state, waits, runAt, attempts }: JobDetails, now
     return { ...mild, text: `Job ${id} can run now instead of in ${left}.` }
   }
   const text = joinSentences(
-    `Job ${id} (${state}) will run again with the same input and a fresh set of attempts.`,
+    `Job ${id} (${searchStateOf({ state })}) will run again with the same input and a fresh set of attempts.`,
     attempts.length > 0 && 'Work that a failed attempt has already done may be done again.',
   )
   return { ...mild, text }
@@ -139,7 +142,10 @@ async function updateConsequence(
   const { id, state } = job
   const subject = `job ${id}`
   if (state !== 'waiting' && state !== 'ready') {
-    return inapplicable(subject, `Job ${id} is ${state}. Only a job that is waiting or ready can be changed.`)
+    return inapplicable(
+      subject,
+      `Job ${id} is ${searchStateOf({ state })}. Only a job that is waiting or ready can be changed.`,
+    )
   }
   const mismatch = await mismatchOfJob(context, job, input)
   if (mismatch) return inapplicable(subject, mismatch)
@@ -162,7 +168,8 @@ async function mismatchOfJob({ observer }: ActContext, job: JobDetails, input: s
 function cancelConsequence(job: JobDetails, now: Date): Consequence {
   const { id, state, instance, instanceName, claimedAt, linked } = job
   const subject = `job ${id}`
-  if (hasEnded(state)) return inapplicable(subject, `Job ${id} is already ${state}: there is nothing to cancel.`)
+  if (hasEnded(state))
+    return inapplicable(subject, `Job ${id} is already ${searchStateOf({ state })}: there is nothing to cancel.`)
   const after = textOfWaiting(linked.filter((other) => other.state === 'waiting' && other.after.includes(id)))
   const who = instanceName ?? `instance ${instance}`
   const since = claimedAt === null ? '' : ` for ${formatDuration(now.getTime() - claimedAt.getTime())}`

@@ -1,6 +1,6 @@
 import { didYouMean, formatDuration } from '../base/index.js'
 import { maxCounted, type ObservedQueue, type Observer } from '../observe/index.js'
-import { act, inapplicable, joinSentences } from './act.js'
+import { act, inapplicable, joinSentences, otherNamespaceText } from './act.js'
 
 const needs = { namespace: 'text', name: 'text' } as const
 
@@ -65,8 +65,14 @@ type FoundQueue =
 async function queueOf(observer: Observer, namespace: string, name: string): Promise<FoundQueue> {
   const [queue] = (await observer.jobs.queues({ namespace, queue: name })).rows
   if (queue) return { queue }
-  const known = (await observer.jobs.queues({ namespace })).rows.map((queue) => queue.name ?? '')
-  return { unknown: joinSentences(`There is no queue "${name}": it has never been used.`, didYouMean(name, known)) }
+  const elsewhere = (await observer.jobs.queues({ queue: name, countTo: 1 })).rows
+  const known = (await observer.jobs.queues({ namespace, countTo: 1 })).rows.map((queue) => queue.name ?? '')
+  return {
+    unknown: joinSentences(
+      `There is no queue "${name}" in the namespace "${namespace}": it has never been used.`,
+      otherNamespaceText('queue', elsewhere) ?? didYouMean(name, known),
+    ),
+  }
 }
 
 function notPaused(name: string): string {

@@ -1,7 +1,15 @@
 import { didYouMean, formatDuration } from '../base/index.js'
 import { describeRule, type RuleOptions, ruleFromOptions } from '../cron/index.js'
 import { instanceLabel, type Observer, type ScheduleDetails } from '../observe/index.js'
-import { type ActContext, act, type Consequence, inapplicable, joinSentences, type Outcome } from './act.js'
+import {
+  type ActContext,
+  act,
+  type Consequence,
+  inapplicable,
+  joinSentences,
+  type Outcome,
+  otherNamespaceText,
+} from './act.js'
 import { enqueueByHand, enqueueConsequence } from './enqueue.js'
 import type { NoParams, ParsedParams } from './params.js'
 
@@ -245,6 +253,10 @@ function timeOf(at: Date): string {
 }
 
 export async function noSuchSchedule(observer: Observer, namespace: string, name: string): Promise<string> {
+  const elsewhere = (await observer.schedules.list({ name })).rows
   const known = (await observer.schedules.list({ namespace })).rows.map((schedule) => schedule.name)
-  return joinSentences(`There is no schedule "${name}".`, didYouMean(name, known))
+  return joinSentences(
+    `There is no schedule "${name}" in the namespace "${namespace}".`,
+    otherNamespaceText('schedule', elsewhere) ?? didYouMean(name, known),
+  )
 }

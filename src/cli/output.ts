@@ -54,7 +54,11 @@ export function printRows<Name extends Command = never>(
     write(table(settings, fitting, columns))
     const rest = rows.length - fitting.length
     if (rest > 0) process.stderr.write(`${countText(rest, 'more row')}. Add --all to print all rows.\n`)
-  } else write(rows.map((row) => columns.map((column) => plain(column.value(row))).join('\t')))
+  } else {
+    const lines = rows.map((row) => columns.map(({ value }) => plain(value(row))))
+    const header = settings.flag('header') ? [columns.map(({ title }) => title)] : []
+    write([...header, ...lines].map((fields) => fields.join('\t')))
+  }
 }
 
 /** Number of screen lines that a list leaves free for the header, the messages after the list, and the prompt. */

@@ -60,6 +60,7 @@ export function makeProgram(): CliCommand {
     .envOption('--expiry <duration>', 'how long a frozen process keeps its locks (default: 10s)')
     .envOption('--json', 'print one JSON document on stdout')
     .envOption('--jsonl', 'print one JSON document per line')
+    .envOption('--header', 'print the names of the columns first, if a list is printed in a pipe')
     .envOption('--all', 'print all rows of a list, not only those that fit on the screen', 'HOLDFAST_ALL_ROWS')
     .envOption('--no-color', 'print no colours', 'NO_COLOR')
   withExamples(program, [

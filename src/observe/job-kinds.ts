@@ -33,8 +33,8 @@ export class JobKindsObserver {
   }
 
   /** Lists kinds by namespace and name, without their schemas. */
-  async list({ namespace }: Pick<JobKindFilter, 'namespace'>): Promise<Omit<ObservedJobKind, 'inputSchema'>[]> {
-    const rows = await this.#read({ namespace }, false)
+  async list(only: JobKindFilter): Promise<Omit<ObservedJobKind, 'inputSchema'>[]> {
+    const rows = await this.#read(only, false)
     return rows.map(({ inputSchema: _, ...kind }) => kind)
   }
 

@@ -42,7 +42,10 @@ export interface Trends {
 export interface TrendCounts {
   /** Number of jobs that are done. */
   readonly done: number
-  /** Number of attempts that failed, whether the job was retried or not. */
+  /**
+   * Number of attempts that failed, whether the job was retried or not. If a worker dies, the attempts of all jobs that it had claimed
+   * count as failed.
+   */
   readonly failedAttempts: number
   /** Number of jobs that failed permanently. */
   readonly failed: number

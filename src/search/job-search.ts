@@ -30,13 +30,13 @@ const statesByWord = {
 export type SearchState = keyof typeof statesByWord
 export const searchStates = Object.keys(statesByWord) as SearchState[]
 
-/** Returns the most specific word for a job's state. */
+/** Returns the most specific word for a job's state. Without `waits`, a waiting job is `waiting`. */
 export function searchStateOf({
   state,
   waits,
 }: {
   readonly state: JobState
-  readonly waits: JobWait | null
+  readonly waits?: JobWait | null
 }): SearchState {
   const matches = (word: SearchState) => {
     const one: { readonly state: JobState; readonly waits?: JobWait } = statesByWord[word]
@@ -142,8 +142,13 @@ function readId(value: string): number {
   throw new UsageError(`Expected id to be a job number, got ${JSON.stringify(value)}`)
 }
 
+/** Returns the state for a word. The API's `buried` is also accepted, because `jobs.find` and `--json` print it. */
+export function searchStateFor(word: string): SearchState | undefined {
+  return word === 'buried' ? 'failed' : searchStates.find((one) => one === word)
+}
+
 function readState(value: string): SearchState {
-  const found = searchStates.find((one) => one === value)
+  const found = searchStateFor(value)
   if (found !== undefined) return found
   const meant = suggest(value, searchStates)
   const hint = meant && `Did you mean state:${meant}?`
@@ -190,7 +195,7 @@ export function writeSearchTerm(word: string, value: string): string {
 
 /** Returns the state words of a valid search. */
 export function stateWordsOf(text: string): readonly string[] {
-  return readSearch(text).flatMap(({ word, value }) => (word === 'state' ? [value] : []))
+  return readSearch(text).flatMap(({ word, value }) => (word === 'state' ? [searchStateFor(value) ?? value] : []))
 }
 
 /** Replaces the states of a valid search. An empty state removes them. */

@@ -76,6 +76,7 @@ describe('job ls', () => {
     expect(await ids('--queue', 'post')).toEqual([2, 3, 4, 5, 6])
     expect(await ids('--kind', 'fail')).toEqual([1])
     expect(await ids('--state', 'failed', '--since', '1h')).toEqual([1])
+    expect(await ids('--state', 'buried')).toEqual([1])
     expect(await ids('--error', 'BROKEN')).toEqual([1])
     expect(await ids('--search', 'input.to:later')).toEqual([5])
     expect(await ids('--until', '1h')).toEqual([])
@@ -94,6 +95,10 @@ describe('job ls', () => {
     expect(stderr).toBe(
       'Only the first 1 jobs are shown. Use --limit to show more, or `holdfast queue ls` to count jobs.\n',
     )
+    const withHeader = await run(['job', 'ls', '--limit', '1', '--header'], env)
+    const [titles, first, ...rest] = withHeader.stdout.split('\n')
+    expect(titles!.split('\t').slice(0, 5)).toEqual(['ID', 'KIND', 'QUEUE', 'NAMESPACE', 'STATE'])
+    expect([titles!.split('\t').length, first, rest]).toEqual([first!.split('\t').length, stdout.trimEnd(), ['']])
     expect(await run(['job', 'ls', '--state', 'done'], env)).toEqual({
       status: 0,
       stdout: '',
@@ -179,7 +184,7 @@ describe('job show', () => {
         .find(([name]) => name === field)
         ?.slice(1)
         .join('\t')
-    expect(fact('state')).toBe('buried')
+    expect(fact('state')).toBe('failed')
     expect(fact('priority')).toBe('-1')
     expect(fact('input')).toBe('{"some":"input"}')
     expect(fact('meta')).toBe('{"tags":["billing"]}')
@@ -313,7 +318,10 @@ describe('job show', () => {
 describe('job add', () => {
   test('job add enqueues a job and prints its id', async () => {
     const { stdout, stderr, status } = await run(['job', 'add', 'post', 'mail', '{"to": "ada"}'], env)
-    expect({ stderr, status }).toEqual({ stderr: '', status: 0 })
+    expect(stderr).toContain(
+      `No worker has registered this kind in the queue "post" of the namespace "${holdfast.namespace}", so the job may wait forever.`,
+    )
+    expect(status).toBe(0)
     expect(await holdfast.jobs.find(Number(stdout))).toMatchObject({
       kind: 'mail',
       queue: 'post',
@@ -335,7 +343,12 @@ describe('job add', () => {
     const { status, stderr } = await run(['job', 'add', 'post', 'strict', '{"to": 5}'], env)
     expect(stderr).toBe('The input does not match the JSON schema of the kind strict: to: expected a string, got 5.\n')
     expect(status).toBe(3)
-    expect((await run(['job', 'add', 'post', 'strict', '{"to": "ada"}'], env)).status).toBe(0)
+    const fitting = ['job', 'add', 'post', 'strict', '{"to": "ada"}']
+    expect(await run(fitting, env)).toMatchObject({ stderr: '', status: 0 })
+    const elsewhere = await run([...fitting, '--namespace', 'elsewhere'], env)
+    expect(elsewhere.stderr).toBe(
+      `No worker has registered this kind in the queue "post" of the namespace "elsewhere", so the job may wait forever. A kind of job with this name exists in the namespace "${holdfast.namespace}". Add, for example, --namespace '${holdfast.namespace}'.\n`,
+    )
   })
 
   test('job add accepts a delay or a time, a priority, and JSON from stdin', async () => {

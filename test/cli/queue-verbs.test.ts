@@ -114,7 +114,8 @@ describe('queue pause and queue resume', () => {
 
   test('queue pause and resume refuse an unused queue and suggest a similar name', async () => {
     await holdfast.jobs.enqueue(mail, { to: 'ada' })
-    const stderr = 'There is no queue "psot": it has never been used. Did you mean "post"?\n'
+    const there = `There is no queue "psot" in the namespace "${holdfast.namespace}": it has never been used.`
+    const stderr = `${there} Did you mean "post"?\n`
     for (const verb of ['pause', 'resume']) {
       expect(await run(['queue', verb, 'psot'], env)).toEqual({ status: 3, stdout: '', stderr })
     }

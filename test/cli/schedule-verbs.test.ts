@@ -129,7 +129,9 @@ test('schedule run --input enqueues the job of the schedule with this input, and
   const args = ['schedule', 'run', 'nightly', '--input', '{"day": "2030-01-31"}', '--json']
   const { stdout, stderr } = await run(args, env)
   const { job, tick } = fits('schedule-run', JSON.parse(stdout)) as { job: number; tick: null }
-  expect(stderr).toBe(`Enqueued job ${job}.\n`)
+  expect(stderr).toBe(
+    `Enqueued job ${job}. No worker has registered this kind in the queue "reports" of the namespace "${holdfast.namespace}", so the job may wait forever.\n`,
+  )
   expect(tick).toBeNull()
   expect(await holdfast.jobs.find(job)).toMatchObject({
     kind: 'report',
@@ -190,14 +192,23 @@ test('schedule override replaces the rule across deployments until the override 
 })
 
 test.each(['show', 'run', 'pause', 'resume'])(
-  'schedule %s of an unknown name suggests a similar name',
+  'schedule %s of an unknown name suggests a similar name, or the namespace that has a schedule with the name',
   async (verb) => {
     add(holdfast, 'nightly', { every: '7d' })
     await untilMember(holdfast, 'nightly')
     expect(await run(['schedule', verb, 'nigthly'], env)).toEqual({
       status: 3,
       stdout: '',
-      stderr: 'There is no schedule "nigthly". Did you mean "nightly"?\n',
+      stderr: `There is no schedule "nigthly" in the namespace "${holdfast.namespace}". Did you mean "nightly"?\n`,
+    })
+    const { namespace } = holdfast
+    const unique = `only in ${namespace}`
+    add(holdfast, unique, { every: '7d' })
+    await untilMember(holdfast, unique)
+    expect(await run(['schedule', verb, unique, '--namespace', 'elsewhere'], env)).toEqual({
+      status: 3,
+      stdout: '',
+      stderr: `There is no schedule "${unique}" in the namespace "elsewhere". A schedule with this name exists in the namespace "${namespace}". Add, for example, --namespace '${namespace}'.\n`,
     })
   },
 )

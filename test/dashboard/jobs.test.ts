@@ -85,7 +85,7 @@ test('queues and jobs are shown, searched and acted on', { timeout: 60_000 }, as
   expect(await idsOf('state:running kind:hold')).toEqual([held.id])
   expect(await idsOf(String(finished.id))).toEqual([finished.id])
   expect(await idsOf('queue:nowhere')).toEqual([])
-  expect(await idsOf('state:buried')).toContain('Expected state to be one of running, ready')
+  expect(await idsOf('state:bury')).toContain('Expected state to be one of running, ready')
 
   const trends = (await get('trends?namespace=shop&hours=1')).data
   expect(trends.kinds[0]).toMatchObject({

@@ -33,6 +33,7 @@ test.each([
   ['kind:"say \\"so\\" \\\\ "', { kinds: ['say "so" \\ '] }],
   ['kind:it"s', { kinds: ['it"s'] }],
   ['state:failed state:ready', { states: ['ready', 'buried'] }],
+  ['state:buried', { states: ['buried'] }],
   ['state:in-lane state:retrying', { states: ['waiting'], waits: ['lane', 'attempt'] }],
   ['state:waiting state:retrying', { states: ['waiting'] }],
   [
@@ -90,4 +91,5 @@ test('searchStateOf returns the most specific word for a state', () => {
   expect(searchStateOf({ state: 'waiting', waits: 'attempt' })).toBe('retrying')
   expect(searchStateOf({ state: 'waiting', waits: null })).toBe('waiting')
   expect(searchStateOf({ state: 'buried', waits: null })).toBe('failed')
+  expect(searchStateOf({ state: 'waiting' })).toBe('waiting')
 })

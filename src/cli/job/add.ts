@@ -16,7 +16,11 @@ export async function jobAdd(settings: Settings, queue: string, kind: string, in
   const { namespace } = settings
   await withActs(settings, async (context) => {
     const runAt = delay === undefined ? at : new Date((await context.observer.now()).getTime() + delay)
-    const { job: id, text } = await acts['enqueue-job'].run(context, {
+    const {
+      job: id,
+      text,
+      warning,
+    } = await acts['enqueue-job'].run(context, {
       namespace,
       queue,
       kind,
@@ -28,6 +32,7 @@ export async function jobAdd(settings: Settings, queue: string, kind: string, in
     if (id === undefined) return conditionNotMet(text)
     if (!printDocument<'job-add'>(settings, { id })) write([String(id)])
     if (process.stderr.isTTY) printMessage(`${text} Run \`holdfast job show ${id}\` to see its state.`)
+    else if (warning) printMessage(warning)
   })
 }
 

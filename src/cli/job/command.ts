@@ -51,7 +51,7 @@ export function addJob(program: CliCommand): void {
     .summary('show rates, failures and run times')
     .description(
       'Shows, for each kind or queue, how many jobs are done, how many attempts failed, how many jobs failed permanently, and how long jobs ' +
-        'ran and waited. The kinds with the most failed jobs come first. Covers all namespaces, unless --namespace is given.',
+        'ran and waited. If a worker dies, the attempts of all jobs that it had claimed count as failed. The kinds with the most failed jobs come first. Covers all namespaces, unless --namespace is given.',
     )
     .addOption(
       new EnvOption('--by <group>', 'one row for each kind or each queue (default: kind)').oneOf('kind', 'queue'),

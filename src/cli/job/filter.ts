@@ -1,5 +1,5 @@
 import { UsageError } from '../../base/index.js'
-import { type JobSearch, readJobSearch, searchStates, writeSearchTerm } from '../../search/index.js'
+import { type JobSearch, readJobSearch, searchStateFor, searchStates, writeSearchTerm } from '../../search/index.js'
 import type { Settings } from '../settings.js'
 
 const terms = ['queue', 'kind', 'error', 'since', 'until'] as const
@@ -7,7 +7,8 @@ const options = [...terms, 'state', 'search'] as const
 
 /** Returns the search that a command's options describe. It is empty if no option was given. */
 export function searchText(settings: Settings): string {
-  const state = settings.oneOf('state', ...searchStates)
+  // Accepts the state of the API, too, without listing a second word for one state.
+  const state = searchStateFor(settings.text('state') ?? '') ?? settings.oneOf('state', ...searchStates)
   const given = terms.flatMap((term) => {
     const value = term === 'queue' || term === 'kind' ? settings.name(term) : settings.text(term)
     return value === undefined ? [] : [writeSearchTerm(term, value)]

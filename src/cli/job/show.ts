@@ -2,6 +2,7 @@ import { noSuchJob, times } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
 import type { FailedAttempt, JobStatus, JobStep } from '../../index.js'
 import { instanceLabel } from '../../observe/index.js'
+import { searchStateOf } from '../../search/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
@@ -26,7 +27,7 @@ function factsOf(job: JobStatus, now: Date): Fact[] {
     ['id', String(job.id)],
     ['kind', job.kind],
     ['queue', job.queue],
-    ['state', waitsFor ? `${state}: the job is waiting for ${waitsFor.text}` : state],
+    ['state', waitsFor ? `${state}: the job is waiting for ${waitsFor.text}` : searchStateOf({ state })],
     runAt && ['runs at', timeText(runAt)],
     startBy && ['start by', timeText(startBy)],
     cancelling !== undefined && ['cancel requested', cancelling],

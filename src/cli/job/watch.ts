@@ -1,5 +1,6 @@
 import { noSuchJob } from '../../acts/index.js'
 import type { JobStatus } from '../../index.js'
+import { searchStateOf } from '../../search/index.js'
 import { jobId } from '../act.js'
 import { withHoldfast } from '../connect.js'
 import { conditionNotMet } from '../failure.js'
@@ -24,7 +25,7 @@ export async function jobWatch(settings: Settings, word: string): Promise<void> 
 function lineOf({ state, waitsFor, progress, failed, error, endedAt, claimedAt }: JobStatus, now: Date): string {
   const at = endedAt ?? claimedAt ?? now
   const parts = [
-    waitsFor ? `${state}: the job is waiting for ${waitsFor.text}` : state,
+    waitsFor ? `${state}: the job is waiting for ${waitsFor.text}` : searchStateOf({ state }),
     progress !== undefined && `progress ${JSON.stringify(progress)}`,
     failed > 0 && `failed ${failed} ${failed === 1 ? 'time' : 'times'}`,
     error && `${error.name}: ${error.message}`,

@@ -46,6 +46,12 @@ export interface PendingRequest {
   readonly fail: (error: unknown) => void
 }
 
+/**
+ * The name of a shorter hold is registered only if the registration happens during the hold. Nobody could have seen the
+ * hold, and the history omits it.
+ */
+const briefHoldMs = 50
+
 class NameState {
   readonly queue: PendingRequest[] = []
   hold: Hold | undefined
@@ -99,7 +105,7 @@ export class Arbiter {
   acquire(key: Key, options: AcquireOptions): Promise<Hold | null> {
     return new Promise((resolve, reject) => {
       if (this.#closing.signal.aborted) throw this.#closing.signal.reason
-      this.options.names.use(key)
+      this.options.names.useBriefly(key)
       const outer = options.reading?.includes(key.key) ? this.holdOf(key.key) : undefined
       if (outer?.mode === 'shared') {
         outer.users++
@@ -118,6 +124,8 @@ export class Arbiter {
     const state = this.#states.get(hold.key.key)
     if (state?.hold !== hold) return
     state.hold = undefined
+    if (state.queue.length === 0 && performance.now() - hold.grantedAt < briefHoldMs)
+      this.options.names.forget(hold.key)
     // A wait connection serves only one name, so its release cannot share a batch with other names.
     const hasOwnConnection = state.connection?.batcher === hold.batcher
     const released = hasOwnConnection

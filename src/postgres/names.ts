@@ -31,6 +31,12 @@ interface NameRegistryOptions {
   readonly schema: string
 }
 
+interface PendingName {
+  readonly key: Key
+  /** Whether the name is needed only until `forget`. */
+  readonly isBrief: boolean
+}
+
 interface RegisteredName {
   readonly namespace: string
   readonly label: string
@@ -54,7 +60,7 @@ export class NameRegistry {
   readonly #options: NameRegistryOptions
   readonly #statement: Statement
   readonly #registered = new Map<string, RegisteredName>()
-  readonly #pending = new Map<string, Key>()
+  readonly #pending = new Map<string, PendingName>()
   #nextAt = 0
   readonly #poller = new Poller({
     isNeeded: () => this.#pending.size > 0,
@@ -75,6 +81,20 @@ export class NameRegistry {
    * another name.
    */
   use(key: Key): void {
+    this.#use(key, false)
+  }
+
+  /** Like `use`, but the name is not registered if `forget` is called before that. */
+  useBriefly(key: Key): void {
+    this.#use(key, true)
+  }
+
+  /** Ends the use of a key that began with `useBriefly`. */
+  forget(key: Key): void {
+    if (this.#pending.get(key.key)?.isBrief) this.#pending.delete(key.key)
+  }
+
+  #use(key: Key, isBrief: boolean): void {
     const registered = this.#registered.get(key.key)
     if (registered) {
       if (registered.label !== key.label || registered.namespace !== key.namespace) {
@@ -84,7 +104,8 @@ export class NameRegistry {
     }
     // If the database is unreachable for long, further names are dropped. The next use of such a name adds it again.
     if (this.#pending.size >= maxRemembered) return
-    this.#pending.set(key.key, key)
+    const isStillBrief = this.#pending.get(key.key)?.isBrief !== false && isBrief
+    this.#pending.set(key.key, { key, isBrief: isStillBrief })
     this.#poller.start()
   }
 
@@ -101,7 +122,7 @@ export class NameRegistry {
 
   async #registerPending(): Promise<void> {
     this.#nextAt = performance.now() + everyMs
-    const keys = [...this.#pending.values()]
+    const keys = [...this.#pending.values()].map(({ key }) => key)
     for (let from = 0; from < keys.length; from += maxBatch) await this.#register(keys.slice(from, from + maxBatch))
   }
 

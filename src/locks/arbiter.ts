@@ -47,8 +47,8 @@ export interface PendingRequest {
 }
 
 /**
- * The name of a shorter hold is registered only if the registration happens during the hold. Nobody could have seen the
- * hold, and the history omits it.
+ * The name of a shorter hold is registered only if the registration happens during the hold. People could hardly
+ * see such a hold, and the history omits it.
  */
 const briefHoldMs = 50
 

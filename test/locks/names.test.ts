@@ -1,4 +1,4 @@
-// The registry of names is written in the background. A lock that is released before that needs no name, because nobody could see the lock.
+// The registry of names is written in the background. A lock that is released before that needs no name, because people hardly see such a lock.
 import { expect, test } from 'vitest'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -6,7 +6,7 @@ import { databaseUrl, open } from '../setup/instances.js'
 const labels = async (url: string) =>
   (await sql<{ label: string }>(url, 'select label from holdfast.name')).map(({ label }) => label)
 
-test('names of locks that are released at once are not all registered', async () => {
+test('names of locks that are released immediately are not all registered', async () => {
   const url = await databaseUrl()
   const { locks } = await open({ url })
   for (let invoice = 0; invoice < 300; invoice++) await (await locks.acquire(`invoice:${invoice}`)).release()

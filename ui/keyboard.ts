@@ -14,26 +14,22 @@ export interface Shortcut {
   readonly run?: () => void
 }
 
-const shortcuts = new Map<object, readonly Shortcut[]>()
+const shortcuts = new Set<{ readonly current: readonly Shortcut[] }>()
 
 /** Registers shortcuts while the component is mounted. The latest registration of a key takes precedence. */
 export function useShortcuts(list: readonly Shortcut[]): void {
   const latest = useRef(list)
   latest.current = list
   useEffect(() => {
-    const token = {}
-    shortcuts.set(
-      token,
-      latest.current.map((one, at) => ({ ...one, ...(one.run && { run: () => latest.current[at]?.run?.() }) })),
-    )
-    return () => void shortcuts.delete(token)
+    shortcuts.add(latest)
+    return () => void shortcuts.delete(latest)
   }, [])
 }
 
 /** Returns all shortcuts, with each key once per group. */
 export function allShortcuts(): Shortcut[] {
   const found = new Map<string, Shortcut>()
-  for (const list of shortcuts.values()) for (const one of list) found.set(`${one.group} ${one.key}`, one)
+  for (const { current } of shortcuts) for (const one of current) found.set(`${one.group} ${one.key}`, one)
   return [...found.values()]
 }
 
@@ -68,7 +64,7 @@ addEventListener('keydown', (event) => {
   // A dialog receives all keys, except a row's details, which are a part of the page.
   if ([...document.querySelectorAll('dialog[open]')].at(-1)?.matches(':not(.side)')) return
   if (!isModified && (!hasCharacterKeys || isTyping(event.target))) return
-  const all = [...shortcuts.values()].flat().filter(({ run }) => run)
+  const all = [...shortcuts].flatMap(({ current }) => current).filter(({ run }) => run)
   const pressed = isModified ? `Mod+${event.key.toLowerCase()}` : before + event.key
   const found = all.findLast(({ key }) => key === pressed)
   if (found) {

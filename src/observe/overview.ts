@@ -310,7 +310,7 @@ function readQueue(row: ObservedQueue, at: Date, ended: EndedJobs | undefined, o
     oldestMs: oldestAt && msOf(at.getTime() - oldestAt.getTime()),
     workers,
     pausedMs: pausedForMs,
-    donePerSecond: ended ? Number(((ended.done * 1_000) / Math.max(1, overMs)).toPrecision(3)) : 0,
+    donePerSecond: ended ? Math.round((ended.done * 100_000) / Math.max(1, overMs)) / 100 : 0,
     buried: ended?.buried ?? 0,
     waited: latencyOf(ended?.waited),
     took: latencyOf(ended?.took),

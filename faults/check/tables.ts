@@ -57,6 +57,9 @@ export async function oneEffect(query: Query, { delivered }: History): Promise<V
   return { count: effects.length + delivered.length, violations }
 }
 
+/** Number of ticks that the sweep keeps of a stored schedule. A schedule with as many rows may have lost older ticks to the sweep. */
+const fewestKept = 200
+
 /** Checks that each tick of a rule in force has either one run or one gap with a reason, and that each effect belongs to a run that is done. */
 export async function oneRun(query: Query): Promise<Verdict> {
   const violations: Verdict['violations'] = []
@@ -65,11 +68,16 @@ export async function oneRun(query: Query): Promise<Verdict> {
     const rules = await query('select since, rule from holdfast.schedule_rule where schedule = $1 order by since', [
       key,
     ])
-    const ticks = rules.flatMap(({ since, rule }, at) => {
+    const [{ kept_since }] = await query(
+      `select case when count(*) >= $2 then min(at) filter (where not extra) end as kept_since from holdfast.tick where schedule = $1`,
+      [key, fewestKept],
+    )
+    const all = rules.flatMap(({ since, rule }, at) => {
       // The last rule ends before its first tick that has no run and no gap yet.
       const until = rules[at + 1]?.since ?? (next_at === null ? now : new Date(next_at.getTime() - 1))
       return ruleFromText(rule).between(since, until, 1_000_000)
     })
+    const ticks = all.filter((at) => !kept_since || at >= kept_since)
     count += ticks.length
     const unproven = await query('select holdfast.schedule_unaccounted($1, $2) as at', [key, ticks])
     for (const { at } of unproven)
@@ -78,8 +86,8 @@ export async function oneRun(query: Query): Promise<Verdict> {
       })
     const [{ settled }] = await query(
       `select (select count(*) from holdfast.tick where schedule = $1 and not extra)::int
-         + (select coalesce(sum(ticks), 0) from holdfast.gap where schedule = $1)::int as settled`,
-      [key],
+         + (select coalesce(sum(ticks), 0) from holdfast.gap where schedule = $1 and first_at >= coalesce($2, '-infinity'))::int as settled`,
+      [key, kept_since],
     )
     if (settled !== ticks.length)
       violations.push({ text: `schedule ${name} has ${ticks.length} ticks, but ${settled} runs and reasons` })

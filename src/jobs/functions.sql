@@ -2847,13 +2847,22 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
           may_drop := holdfast.job_re_enter((today - retain)::timestamptz);
         end if;
         if may_drop then
-          -- Uses truncate instead of delete, because a publication rejects deletes from a table without a replica identity.
-          execute format('truncate %I.%I', schema, kept.parent || '_default');
+          -- Uses truncate instead of delete, because a publication rejects deletes from a table without a replica identity. The table is
+          -- locked first, because "disable trigger" takes a weaker lock than truncate.
+          execute format(
+            'lock table %1$I.%2$I; alter table %1$I.%2$I disable trigger user; truncate %1$I.%2$I; alter table %1$I.%2$I enable trigger user',
+            schema, kept.parent || '_default'
+          );
         end if;
       exception
         when lock_not_available then null;
       end;
     end loop;
+    begin
+      perform holdfast.guard_tables();
+    exception
+      when lock_not_available then null;
+    end;
     delete from holdfast.job_note where noted_at < (today - retain)::timestamptz
       and not exists (select from holdfast.claim where claim.fence = job_note.fence);
     delete from holdfast.job_archive where keep_until < clock_timestamp();

@@ -467,6 +467,47 @@ comment on function holdfast.require_read_committed() is
   'Raises HF004 if the isolation level is higher than READ COMMITTED. At a higher level, the snapshot is as old as the transaction, so a function that has waited for a lock would '
   'not see what the previous owner of the lock has committed.';
 
+create or replace function holdfast.refuse_truncate() returns trigger
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  begin
+    raise exception 'The table %.% of Holdfast must not be truncated', tg_table_schema, tg_table_name
+      using errcode = 'HF005',
+            detail = 'The rows belong to rows of other tables. Without them, jobs would be lost or would run twice.',
+            hint = 'Holdfast deletes old rows by itself: see jobs.retain. To uninstall Holdfast, drop the schema. To empty all tables before a '
+              'restore of their rows, stop the fleet and run "set session_replication_role = replica" first.';
+  end
+  $$;
+comment on function holdfast.refuse_truncate() is
+  'Raises HF005 when a table of Holdfast is truncated by hand. Triggers of all tables call this function: see guard_tables().';
+
+create or replace function holdfast.guard_tables() returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    schema constant text := holdfast.notification_channel();
+    unguarded text;
+  begin
+    for unguarded in
+      select relname
+      from pg_class
+      where relnamespace = to_regnamespace(quote_ident(schema))
+        and relkind in ('r', 'p')
+        and not exists (select from pg_trigger where tgrelid = pg_class.oid and tgname = 'refuse_truncate')
+      order by relname
+    loop
+      execute format(
+        'create trigger refuse_truncate before truncate on %1$I.%2$I execute function %1$I.refuse_truncate()', schema, unguarded
+      );
+    end loop;
+  end
+  $$;
+comment on function holdfast.guard_tables() is
+  'Creates the triggers that refuse to truncate a table, where they are missing. Each partition needs its own trigger. Called after functions '
+  'were replaced and after partitions were created.';
+
 create or replace function holdfast.is_present(session integer) returns boolean
   language plpgsql
   set search_path = pg_catalog, pg_temp

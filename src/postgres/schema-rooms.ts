@@ -31,6 +31,9 @@ const rooms = [
  */
 export const functionsRevision = 1
 
+/** Runs whenever functions were applied, because the migrations before them may have created tables. */
+const afterFunctions = 'select holdfast.guard_tables();'
+
 /**
  * Runs once, after the first installation of the functions. No job can end while the partition for its day is being created, so the first
  * partitions are created now.
@@ -90,7 +93,7 @@ export function functionsScript(apply: readonly RoomFunctions[], schema: string,
     `-- functions, revision ${functionsRevision}: ${[...applied].join(', ')}`,
     'set local check_function_bodies = off;',
     ...apply.map(({ sql }) => sql),
-    ...(isInstall ? [inSchema(onInstall, schema)] : []),
+    inSchema(isInstall ? `${onInstall}\n${afterFunctions}` : afterFunctions, schema),
     inSchema(
       `insert into holdfast.applied_functions (room, hash, revision)
 values

@@ -187,7 +187,7 @@ describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
        from pg_class
        where relnamespace = 'holdfast'::regnamespace and relkind in ('r', 'p')`,
       )
-      await sql(url, `truncate ${tables!.names}`)
+      await sql(url, `set session_replication_role = replica; truncate ${tables!.names}`)
       await restore(url, file, '--single-transaction')
       // The tables and sequences stay the same, so only the heartbeat can detect the restore.
       if (held) await until('the instance has noticed the restore', () => held.signal.aborted)

@@ -292,7 +292,7 @@ describe('a missing row of server_generation', () => {
   test('an opening writes a missing row of server_generation as a new generation, and fences grow', async () => {
     const url = await databaseUrl()
     const before = await (await open({ url })).locks.with('name', ({ fence }) => fence)
-    await sql(url, 'truncate holdfast.server_generation')
+    await sql(url, 'delete from holdfast.server_generation')
     const next = await open({ url })
     expect(await next.locks.with('name', { wait: '20s' }, ({ fence }) => fence)).toBeGreaterThan(before)
     expect(await generation(url)).toBeGreaterThanOrEqual(2)
@@ -303,7 +303,7 @@ describe('a missing row of server_generation', () => {
     const instance = await open({ url, anchor: 'none', expiry: '2s' })
     const before = await instance.leases.acquire('name', { ttl: '1s' })
     await before.release()
-    await sql(url, 'truncate holdfast.server_generation')
+    await sql(url, 'delete from holdfast.server_generation')
     const next = await instance.leases.acquire('name', { ttl: '1s', wait: '15s' })
     expect(next.fence).toBeGreaterThan(before.fence)
   })
@@ -311,7 +311,7 @@ describe('a missing row of server_generation', () => {
   test('doctor reports a missing row of server_generation and writes it', async () => {
     const url = await databaseUrl()
     await advance(url)
-    await sql(url, 'truncate holdfast.server_generation')
+    await sql(url, 'delete from holdfast.server_generation')
     const [finding] = await fixes(url, 'server-generation-missing')
     expect(finding!.text).toBe('The table server_generation is empty')
   })
@@ -319,7 +319,7 @@ describe('a missing row of server_generation', () => {
   test('a grant writes no row of server_generation if the other tables are empty too, as during a restore', async () => {
     const url = await databaseUrl()
     const instance = await open({ url, anchor: 'none' })
-    await sql(url, 'truncate holdfast.server_generation, holdfast.migration')
+    await sql(url, 'delete from holdfast.server_generation; delete from holdfast.migration')
     const error = await caught(DatabaseError, instance.leases.acquire('name', { ttl: '1s' }))
     expect(error.message).toBe('The tables of Holdfast are empty: a restore is under way, or has failed')
     expect(error.hint).toBe('Wait until the restore is complete. If none is under way, restore the backup again.')

@@ -8,29 +8,33 @@ import { Holdfast, SessionLocksUnavailableError } from 'holdfast'
 import { type EmbeddedServer, startEmbedded } from 'holdfast/embedded'
 import pg from 'pg'
 import { type Checked, check, type Query } from './check/index.ts'
-import { type InstanceOptions, Member, within } from './fleet.ts'
+import { type Database, openEmbedded, openPatroni, urlOf } from './database.ts'
+import { type InstanceOptions, Member } from './fleet.ts'
 import { readHistory, type Write, writeHistory } from './history.ts'
+import { changeLeaders } from './leaders.ts'
+import { type Load, loadSettings, measureLoad } from './load.ts'
 import { faults } from './nemesis.ts'
 import { Network } from './network.ts'
 import { maxNotificationMs } from './notification.ts'
 import { type PlanOptions, planOf, type Step } from './plan.ts'
-import { hasPgBouncer, type Pooler, startPooler } from './pooler.ts'
 import { type Pause, upgrade } from './upgrade.ts'
 import { rules } from './work/schedules.ts'
 import { storedNames } from './work/stored.ts'
 
 const tables = `
-create table ledger (id bigint generated always as identity, what text, fence bigint, pid integer);
+create table ledger (id bigint generated always as identity, what text, fence bigint, holder text);
 create table effect (what text, id text, by text, fence bigint);
 create table started (id bigint, fence bigint);
 create table at_commit (id integer unique deferrable initially deferred);
 create table begun (id bigint, claimed_at timestamptz);
 create index on effect (what, id)`
 
-const settings = { max_connections: '150', deadlock_timeout: '200ms', log_min_messages: 'fatal' }
+const settings = { deadlock_timeout: '200ms', log_min_messages: 'fatal' }
+const minConnections = 150
+/** Connections per instance, for fleets of many instances. */
+const connectionsPerInstance = 8
 /** Settings for a logical replication that copies many tables at the same time. */
 const replicationSettings = {
-  ...settings,
   wal_level: 'logical',
   max_replication_slots: '20',
   max_wal_senders: '20',
@@ -54,8 +58,14 @@ export interface Run extends PlanOptions {
   patienceMs: number
   /** Rooms whose workloads run. Undefined means all rooms. */
   onlyRooms: string[] | undefined
+  /** Number of instances in each process. */
+  instances: number
+  /** Maximum pause between two steps of a workload. */
+  pauseMs: number
   /** Programs of an older PostgreSQL. The run starts with that version, and upgrades it in the middle. */
   upgradeFrom: string | undefined
+  /** Number of changes of the leader of a Patroni cluster, on which the run then takes place instead of the plan. Undefined means no cluster. */
+  leaderChanges: number | undefined
   log(line: string): void
 }
 
@@ -65,13 +75,12 @@ export interface Outcome extends Checked {
   plan: Step[]
   injected: Record<string, number>
   pause: Pause | undefined
+  load: Load | undefined
   unfinishedWork: string[]
 }
 
-export interface Cluster {
-  server: EmbeddedServer
-  pooler: Pooler | undefined
-  /** URL for the nemesis and the judge, who are superusers. */
+export interface Cluster extends Pick<Database, 'server' | 'pooler' | 'disk'> {
+  /** URL for the nemesis and the judge, who are superusers, except on a Patroni cluster. */
   url: string
   expiryMs: number
   members: Member[]
@@ -92,35 +101,37 @@ export interface FaultContext extends Cluster {
   ending(pid: string): () => void
 }
 
-/** Returns the URL of the database on a server, as a superuser or as the fleet's role. */
-function urlOf(server: EmbeddedServer, role?: string): string {
-  const url = new URL(server.url)
-  url.pathname = '/app'
-  if (role) [url.username, url.password] = [role, role]
-  return url.href
-}
-
 export async function runFaults(run: Run): Promise<Outcome> {
-  const { seconds, seed, size, expiryMs, everyMs, patienceMs, onlyFaults, onlyRooms, upgradeFrom, log } = run
+  const { seconds, seed, size, instances, expiryMs, pauseMs, everyMs, patienceMs } = run
+  const { onlyFaults, onlyRooms, upgradeFrom, leaderChanges, log } = run
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-faults-'))
   const members: Member[] = []
   const closing: (() => Promise<void>)[] = []
-  const startServer = async (binDir?: string) => {
-    const server = await startEmbedded({ settings: upgradeFrom ? replicationSettings : settings, binDir })
-    closing.unshift(() => server.stop('immediate'))
-    return server
+  const isMeasured = instances > 1
+  const serverSettings = {
+    ...settings,
+    max_connections: String(Math.max(minConnections, connectionsPerInstance * size * instances)),
+    ...(upgradeFrom && replicationSettings),
+    ...(isMeasured && loadSettings),
+  }
+  const plan = leaderChanges ? [] : planOf({ seed, seconds, size, expiryMs, everyMs, onlyFaults })
+  const embedded = {
+    settings: serverSettings,
+    binDir: upgradeFrom,
+    hasDisk: plan.some(({ fault }) => fault === 'fill the disk'),
+    backends: Math.max(20, instances * size),
   }
   try {
-    const server = await startServer(upgradeFrom)
-    await server.createDatabase('app')
-    const pooler = hasPgBouncer ? await startPooler(urlOf(server, 'app'), { roundRobin: true }) : undefined
-    closing.push(async () => pooler?.stop())
-    const judge = judgeConnection(urlOf(server), closing)
+    const onClose = (close: () => unknown) => void closing.push(async () => void (await close()))
+    const database = await (leaderChanges ? openPatroni(onClose) : openEmbedded(embedded, onClose))
+    const { url, pooledUrl, adminUrl, server, pooler, disk, patroni } = database
+    if (embedded.hasDisk && !disk) log('no disk is filled, because only root can mount one, and not in every container')
+    const judge = judgeConnection(adminUrl, closing)
     const { query } = judge
-    // The fleet has its own role, which owns its database.
-    await query("create role app login password 'app'; alter database app owner to app")
-    await query(`set role app; ${tables}; reset role`)
-    const url = urlOf(server, 'app')
+    // On an embedded server, the fleet has its own role, which owns its database.
+    if (server) await query("create role app login password 'app'; alter database app owner to app; set role app")
+    await query(`${tables}; reset role`)
+    const endLoad = isMeasured ? await measureLoad(adminUrl) : undefined
     const address = await Network.before(url)
     const holdfast = await Holdfast.open({ url: address.through(url), expiry: expiryMs, log: false })
     closing.push(async () => {
@@ -129,10 +140,12 @@ export async function runFaults(run: Run): Promise<Outcome> {
     })
     for (let number = 0; number < size; number++) {
       const configuration = configurations[number % configurations.length]!
-      const pooled = pooler !== undefined && configuration.pooled === true
+      const pooled = pooledUrl !== undefined && configuration.pooled === true
       const options = {
-        url: pooled ? pooler.through(url) : url,
+        url: pooled ? pooledUrl : url,
+        instances,
         expiryMs,
+        pauseMs,
         number,
         history: folder,
         onlyRooms,
@@ -145,7 +158,7 @@ export async function runFaults(run: Run): Promise<Outcome> {
     }
     const write = writeHistory(join(folder, 'nemesis.jsonl'))
     for (const member of members) member.onDeath = (text) => write('wrong', { text })
-    await within(60_000, 'Opening the fleet', Promise.all(members.map((member) => member.start())))
+    await Promise.all(members.map((member) => member.start()))
 
     const [numbers] = await query(
       'select fence.last_value as fence, job_number.last_value as job from holdfast.fence, holdfast.job_number',
@@ -153,16 +166,23 @@ export async function runFaults(run: Run): Promise<Outcome> {
     const cluster: Cluster = {
       server,
       pooler,
-      url: urlOf(server),
+      disk,
+      url: adminUrl,
       expiryMs,
       members,
       holdfast,
       query,
       write,
       backup: [numbers!.fence, numbers!.job],
-      startServer: () => startServer(),
+      async startServer() {
+        const next = await startEmbedded({ settings: serverSettings })
+        // The pooler and the connections to this server are closed first.
+        closing.unshift(() => next.stop('immediate'))
+        return next
+      },
       async moveTo(next) {
         cluster.server = next
+        cluster.disk = undefined
         cluster.url = urlOf(next)
         judge.moveTo(cluster.url)
         address.moveTo(next.url)
@@ -171,12 +191,15 @@ export async function runFaults(run: Run): Promise<Outcome> {
         await pooler?.moveTo(urlOf(next, 'app'))
       },
     }
-    const plan = planOf({ seed, seconds, size, expiryMs, everyMs, onlyFaults })
     const isOver = new AbortController()
-    const opening = openThroughPooler(cluster, isOver.signal)
+    const opening = openThroughPooler(cluster, pooledUrl, isOver.signal)
     const upgrading = upgradeFrom === undefined ? undefined : upgrade(cluster, upgradeFrom, 500 * seconds, log)
-    const [injected, pause] = await Promise.all([injectFaults(cluster, plan, seconds, log), upgrading])
+    const injecting = patroni
+      ? changeLeaders(patroni, faultContext(cluster, 'change of the leader'), leaderChanges!, log)
+      : injectFaults(cluster, plan, seconds, log)
+    const [injected, pause] = await Promise.all([injecting, upgrading])
     isOver.abort()
+    const load = await endLoad?.()
     await opening
     log('all faults have been injected, waiting for the fleet to finish its work')
     const unfinishedWork = await finishWork(cluster, patienceMs).then(
@@ -184,7 +207,16 @@ export async function runFaults(run: Run): Promise<Outcome> {
       (error) => [String(error.message)],
     )
     const history = await readHistory(folder)
-    return { seed, seconds, plan, injected, pause, unfinishedWork, ...(await check(history, cluster, unfinishedWork)) }
+    return {
+      seed,
+      seconds,
+      plan,
+      injected,
+      pause,
+      load,
+      unfinishedWork,
+      ...(await check(history, cluster, unfinishedWork)),
+    }
   } finally {
     for (const member of members) {
       member.thaw()
@@ -227,10 +259,10 @@ function judgeConnection(url: string, closing: (() => Promise<void>)[]): { query
 }
 
 /** Tries again and again to open an instance that requires session locks through the pooler. Holdfast must reject each try, also during faults. */
-async function openThroughPooler({ server, expiryMs, pooler, write }: Cluster, signal: AbortSignal) {
-  while (pooler && !signal.aborted) {
+async function openThroughPooler({ expiryMs, write }: Cluster, pooledUrl: string | undefined, signal: AbortSignal) {
+  while (pooledUrl && !signal.aborted) {
     await Holdfast.open({
-      url: pooler.through(urlOf(server, 'app')),
+      url: pooledUrl,
       expiry: expiryMs,
       anchor: 'required',
       migrate: false,
@@ -296,10 +328,11 @@ async function injectFaults(cluster: Cluster, plan: Step[], seconds: number, log
 async function startFault(cluster: Cluster, step: Step) {
   const { fault, on } = step
   cluster.write('fault', { text: JSON.stringify({ ...step, pid: cluster.members[on ?? -1]?.pid }) })
-  return faults[fault]!(
-    { ...cluster, ending: (pid: string) => recordEnding(cluster, fault, pid) },
-    step as Required<Step>,
-  )
+  return faults[fault]!(faultContext(cluster, fault), step as Required<Step>)
+}
+
+function faultContext(cluster: Cluster, fault: string): FaultContext {
+  return { ...cluster, ending: (pid: string) => recordEnding(cluster, fault, pid) }
 }
 
 /** Records when a fault that ends sessions started and when it was over. */
@@ -339,7 +372,7 @@ async function finishWork({ members, query, holdfast }: Cluster, patienceMs: num
     member.network.heal()
     member.network.delay(0)
     member.thaw()
-    if (!member.child) await within(60_000, 'Opening', member.start())
+    if (!member.child) await member.start()
   }
   await Promise.all(members.map((member) => member.finish(patienceMs)))
   for (const name of [...Object.keys(rules), ...storedNames]) {

@@ -6,6 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Network } from './network.ts'
 
+/** Maximum time to open one instance. */
+const openWithinMs = 60_000
+/** Additional time for each further instance in the same process. */
+const openMoreWithinMs = 6_000
+
 const program = fileURLToPath(new URL('./instance.ts', import.meta.url))
 
 /** Settles like the promise, or rejects after `ms`. */
@@ -26,7 +31,11 @@ export async function within<Result>(ms: number, what: string, promise: Promise<
 /** An instance's options. `history` is the folder for the histories or, for the process, its own file. */
 export interface InstanceOptions {
   url: string
+  /** Number of instances in the process. */
+  instances: number
   expiryMs: number
+  /** Maximum pause between two steps of a workload. */
+  pauseMs: number
   number: number
   history: string
   driver: 'pg' | 'postgres.js'
@@ -39,9 +48,9 @@ export interface InstanceOptions {
 
 /** Member of the fleet: one process at a time. */
 export class Member {
-  /** The running process, if any, and the id of its instance after it has opened. */
+  /** The running process, if any, and the ids of its instances after they have opened. */
   child: ChildProcess | undefined
-  instanceId: string | undefined
+  instanceIds: string[] = []
   network!: Network
   /** Time by performance.now() until which notifications may not reach the process. */
   unreachableUntil = 0
@@ -61,6 +70,10 @@ export class Member {
 
   get pid() {
     return this.child?.pid
+  }
+
+  get openWithinMs() {
+    return openWithinMs + openMoreWithinMs * (this.#options.instances - 1)
   }
 
   get isPooled() {
@@ -85,10 +98,10 @@ export class Member {
       if (signal !== 'SIGKILL' && !this.#isClosing)
         this.onDeath(`process ${child.pid} ended without a kill, with ${code ?? signal}`)
     })
-    this.instanceId = undefined
+    this.instanceIds = []
     const opened = Promise.race([once(child, 'message'), once(child, 'exit')])
-    const [message] = await within(60_000, `Opening process ${child.pid}`, opened)
-    if (typeof message === 'string') this.instanceId = message.slice('open '.length)
+    const [message] = await within(this.openWithinMs, `Opening process ${child.pid}`, opened)
+    if (message?.opened) this.instanceIds = message.opened
   }
 
   order(order: string, details = {}) {

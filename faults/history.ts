@@ -23,7 +23,8 @@ export function writeHistory(path: string): Write {
  */
 export interface Hold {
   id: string
-  pid: number
+  /** The instance. */
+  holder: string
   /**
    * Names of the hold. A lock and a lease on the same name exclude each other, so only the other kinds have a prefix:
    * `permit exports`.

@@ -1,6 +1,7 @@
-// One of the fleet's processes. The process opens Holdfast as a user would, performs random operations in all rooms at
-// the same time, and writes its holds and results into the history. Orders over IPC make it finish, close, block its
-// event loop or change its clock.
+// One of the fleet's processes. The process opens Holdfast as a user would, usually once, performs random operations in all
+// rooms at the same time, and writes its holds and results into the history. Orders over IPC make it finish, close, block
+// its event loop or change its clock.
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Holdfast, HoldfastError } from 'holdfast'
 import pg from 'pg'
@@ -11,9 +12,8 @@ import { now, writeHistory } from './history.ts'
 import type { Fixture, Handle, RandomWait } from './work/fixture.ts'
 import { workloads } from './work/index.ts'
 
-const { url, driver, anchor, expiryMs, history, seed, onlyRooms, ...given }: InstanceOptions = JSON.parse(
-  process.argv[2]!,
-)
+const { url, instances, driver, anchor, expiryMs, pauseMs, history, seed, onlyRooms, ...given }: InstanceOptions =
+  JSON.parse(process.argv[2]!)
 let { clockMs } = given
 const write = writeHistory(history)
 const checkEveryMs = 20
@@ -67,6 +67,7 @@ setInterval(() => {
 
 /** Records the handle's hold in the history while `during` runs. Then releases the handle, if it has a release. */
 async function recordHold<Result>(
+  holder: string,
   handle: Handle,
   names: readonly string[],
   facts: object,
@@ -79,7 +80,7 @@ async function recordHold<Result>(
     return
   }
   const id = `${process.pid}:${++holdCount}`
-  write('granted', { id, pid: process.pid, names, fence, ...facts }, at)
+  write('granted', { id, holder, names, fence, ...facts }, at)
   const hold = { id, handle, signal, readsHeld: holdCount % 2 === 0 }
   signal.addEventListener('abort', () => write('notified', { id }))
   holds.add(hold)
@@ -167,6 +168,7 @@ const isExpected = (error: Partial<HoldfastError>) =>
   error.cause === userError || error.retryable || expected.has(error.code ?? '')
 
 const finishing = new AbortController()
+setMaxListeners(0, finishing.signal)
 
 /** Pauses until the signal aborts: usually for a few milliseconds, sometimes longer than the expiry, so that a fault happens in between. */
 function pause(random: Random, signal?: AbortSignal, longShare = 0.05): Promise<void> {
@@ -187,7 +189,7 @@ async function flow(name: string, step: (random: Random) => Promise<void>, rando
       if (!isExpected(known)) write('unexpected', { error: String(known?.stack ?? error), code: known?.code })
       else await sleep(20)
     }
-    await sleep(random.below(12))
+    await sleep(random.below(pauseMs), undefined, { signal: finishing.signal }).catch(() => {})
   }
   activeFlows.delete(name)
 }
@@ -208,7 +210,7 @@ const orders = {
   },
   /** Closes Holdfast. Afterwards, nothing in Holdfast may keep the process alive. */
   async close() {
-    await holdfast.close()
+    await Promise.all(fleet.map((holdfast) => holdfast.close()))
     await pool.end()
     process.disconnect()
   },
@@ -222,26 +224,33 @@ const orders = {
 
 process.on('message', ({ order, ...details }: Order) => orders[order](details as never))
 process.on('disconnect', () => process.exit())
-const holdfast = await open()
-const fixture: Fixture = {
-  holdfast,
-  pool,
-  transaction,
-  recordHold,
-  handleOf,
-  pause,
-  randomWait,
-  sleep,
-  write,
-  expiryMs,
-  anchor,
-  userError,
-}
-const flows = Object.entries(workloads)
-  .filter(([name]) => !onlyRooms || onlyRooms.includes(name))
-  .flatMap(([name, work], room) => {
-    const { step, flows: count = 1 } = work(fixture)
-    const walk = (at: number) => flow(`${name} ${at}`, step!, randomFrom(seed + 100 * room + at))
-    return Array.from({ length: step ? count : 0 }, (_, at) => walk(at))
-  })
-process.send?.(`open ${holdfast.id}`)
+const fleet = await Promise.all(Array.from({ length: instances }, open))
+const flows = fleet.flatMap((holdfast, index) => {
+  const holder = instances > 1 ? `${process.pid}.${index}` : String(process.pid)
+  const fixture: Fixture = {
+    holdfast,
+    holder,
+    pool,
+    transaction,
+    recordHold: (...given) => recordHold(holder, ...given),
+    handleOf,
+    pause,
+    randomWait,
+    sleep,
+    write,
+    expiryMs,
+    anchor,
+    userError,
+  }
+  return Object.entries(workloads)
+    .filter(([name]) => !onlyRooms || onlyRooms.includes(name))
+    .flatMap(([name, work], room) => {
+      const { step, flows: count = 1 } = work(fixture)
+      const walk = (at: number) => {
+        const random = randomFrom(seed + 100 * room + at + 10_000_000 * index)
+        return flow(`${name} ${at} of ${holdfast.id}`, step!, random)
+      }
+      return Array.from({ length: step ? count : 0 }, (_, at) => walk(at))
+    })
+})
+process.send?.({ opened: fleet.map(({ id }) => id) })

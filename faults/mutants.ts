@@ -23,7 +23,8 @@ export async function findBug(
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-mutant-'))
   try {
-    for (const part of ['dist', 'faults', 'package.json', 'test/property/random.ts', 'test/property/hostile.ts']) {
+    const tests = ['test/property/random.ts', 'test/property/hostile.ts']
+    for (const part of ['dist', 'faults', 'package.json', 'examples/cluster', ...tests]) {
       cpSync(join(root, part), join(folder, part), { recursive: true })
     }
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))

@@ -41,6 +41,36 @@ async function maintain(url: string, command: string) {
   }
 }
 
+/** Repeats the end of a fault until it succeeds, because the server may be down or full at that moment. */
+async function untilDone(work: () => Promise<unknown>, withinMs = 60_000) {
+  const deadline = performance.now() + withinMs
+  for (;;) {
+    try {
+      await work()
+      return
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+      await sleep(200)
+    }
+  }
+}
+
+/** Returns whether the server runs. While it recovers from a crash, waits for the end of the recovery. */
+async function responds(url: string) {
+  for (const deadline = performance.now() + 20_000; performance.now() < deadline; await sleep(100)) {
+    try {
+      await (await session(url)).end()
+      return true
+    } catch (error) {
+      const { code } = error as pg.DatabaseError
+      // The server has no free connection.
+      if (code === '53300') return true
+      if (code === 'ECONNREFUSED') return false
+    }
+  }
+  return false
+}
+
 /** Starts a fault. The step has the details that the plan generates for this fault. */
 type Act = (cluster: FaultContext, step: Required<Step>) => unknown
 
@@ -90,7 +120,7 @@ export const faults: Record<string, Act> = {
   async terminate({ url, members, ending }, { part, draw }) {
     const unreachable = members
       .filter(({ isUnreachable }) => isUnreachable)
-      .map(({ instanceId }) => `holdfast ${instanceId}`)
+      .flatMap(({ instanceIds }) => instanceIds.map((id) => `holdfast ${id}`))
     const client = await session(url)
     const end = ending('all')
     try {
@@ -109,7 +139,7 @@ export const faults: Record<string, Act> = {
   async restart({ server, ending }, { mode }) {
     const end = ending('all')
     try {
-      await server.restart(mode)
+      await server?.restart(mode)
     } finally {
       end()
     }
@@ -246,6 +276,42 @@ export const faults: Record<string, Act> = {
     }
   },
 
+  /** Every table must refuse to be truncated, because the rows of one table belong to rows of other tables. */
+  async 'truncate a table'({ url, write }, { table }) {
+    try {
+      await maintain(url, `truncate holdfast.${table} cascade`)
+    } catch (error) {
+      if ((error as pg.DatabaseError).code === 'HF005') return
+      throw error
+    }
+    write('wrong', { text: `the table ${table} was truncated` })
+  },
+
+  /**
+   * Fills the server's disk. Then writes fail, and the server crashes as soon as it needs another WAL file, and does not start again. When the
+   * disk has free space again, a person starts the server.
+   */
+  async 'fill the disk'({ url, server, disk, ending }, { draw }) {
+    if (!disk || !server) throw new Error('the server has no disk that can be filled')
+    const end = ending('all')
+    disk.fill()
+    // Fills up the WAL files that exist already. Otherwise, the server may have enough of them.
+    if (draw % 2 === 0) {
+      const client = await session(url)
+      const text =
+        "select pg_logical_emit_message(false, 'nemesis', repeat('x', 1000000)) from generate_series(1, 2000)"
+      await client.query(text).catch(() => {})
+      await client.end().catch(() => {})
+    }
+    return async () => {
+      disk.free()
+      await untilDone(async () => {
+        if (!(await responds(url))) await server.restart('immediate')
+      })
+      end()
+    }
+  },
+
   async 'reset the statistics'({ url }) {
     const client = await session(url)
     await client.query("select pg_stat_reset(), pg_stat_reset_shared('bgwriter'), pg_stat_reset_shared('wal')")
@@ -260,7 +326,7 @@ export const faults: Record<string, Act> = {
       await faults.terminate!(cluster, { ...step, part: 1 })
     }
     await change(`alter role app set ${step.setting}`)
-    return () => change('alter role app reset all')
+    return () => untilDone(() => change('alter role app reset all'))
   },
 
   async migrate({ url }) {

@@ -90,6 +90,11 @@ const faults: Record<string, { weight: number; draw(generator: Generator): Omit<
   },
   'lock a table': { weight: 2, draw: ({ random, duration }) => ({ table: random.pick(tables), forMs: duration() }) },
   'drop an index': { weight: 1, draw: ({ random }) => ({ draw: random.below(1_000), forMs: random.below(5_000) }) },
+  'truncate a table': { weight: 1, draw: ({ random }) => ({ table: random.pick(tables) }) },
+  'fill the disk': {
+    weight: 1,
+    draw: ({ random }) => ({ forMs: 2_000 + random.below(10_000), draw: random.below(1_000) }),
+  },
   'reset the statistics': { weight: 1, draw: () => ({}) },
   'change a setting': {
     weight: 2,

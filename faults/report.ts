@@ -1,10 +1,21 @@
 // Formats a run's outcome for people.
 import type { Outcome } from './cluster.ts'
+import type { Load } from './load.ts'
 import type { Pause } from './upgrade.ts'
 
 const maxShown = 5
 
-export function formatReport({ seed, seconds, injected, pause, checked, violations, counts, linearized }: Outcome) {
+export function formatReport({
+  seed,
+  seconds,
+  injected,
+  pause,
+  load,
+  checked,
+  violations,
+  counts,
+  linearized,
+}: Outcome) {
   const list = (object: Record<string, number>) =>
     Object.entries(object)
       .map(([what, count]) => `${count} × ${what}`)
@@ -13,6 +24,7 @@ export function formatReport({ seed, seconds, injected, pause, checked, violatio
     `seed ${seed}, ${seconds} s`,
     `faults survived: ${Object.values(injected).reduce((sum, count) => sum + count, 0)} (${list(injected)})`,
     ...(pause ? [formatPause(pause)] : []),
+    ...(load ? [formatLoad(load)] : []),
     `history: ${list(counts)}`,
     `compared with a sequential lock: ${linearized.operations} operations on ${linearized.names} names in ${Math.round(linearized.tookMs)} ms`,
     '',
@@ -30,6 +42,10 @@ export function formatReport({ seed, seconds, injected, pause, checked, violatio
     lines.push('', `${guarantee}: ${text}`, ...excerpt.map((line) => `  ${line}`))
   }
   return lines.join('\n')
+}
+
+function formatLoad({ statementsPerSecond, connections }: Load) {
+  return `load: ${Math.round(statementsPerSecond)} statements/s, at most ${connections} connections`
 }
 
 function formatPause({ from, to, redirected, enqueued, locked, completed }: Pause) {

@@ -1,9 +1,12 @@
 // npm run faults [-- --seconds 60 --seed 1 --size 5 --expiry 2 --every 0.9 --patience 75 --faults kill,cut --rooms locks,jobs --json --quiet]
 // npm run faults -- --upgrade-from /usr/lib/postgresql/15/bin
+// npm run faults -- --instances 10 --pause 120
+// npm run faults -- --leaders 12
 // npm run faults -- --mutants [name…]
 //
 // Injects faults into a fleet and checks the guarantees. With --upgrade-from, upgrades
-// PostgreSQL from this version while the fleet is working. With --mutants, tests whether these checks find planted bugs.
+// PostgreSQL from this version while the fleet is working. With --instances, each process has several instances, which pause up to this
+// number of seconds. With --leaders, changes the leader of a Patroni cluster. With --mutants, tests whether these checks find planted bugs.
 // The exit status is 1 if a guarantee was violated or a bug was not found.
 import { parseArgs } from 'node:util'
 import { runFaults } from './cluster.ts'
@@ -20,6 +23,9 @@ const { values, positionals } = parseArgs({
     expiry: { type: 'string', default: '2' },
     every: { type: 'string', default: '0.9' },
     size: { type: 'string', default: '5' },
+    instances: { type: 'string', default: '1' },
+    pause: { type: 'string', default: '0.012' },
+    leaders: { type: 'string' },
     faults: { type: 'string' },
     rooms: { type: 'string' },
     'upgrade-from': { type: 'string' },
@@ -42,6 +48,9 @@ const options = {
   seconds: Number(values.seconds),
   seed: Number(values.seed),
   size: Number(values.size),
+  instances: Number(values.instances),
+  pauseMs: 1_000 * Number(values.pause),
+  leaderChanges: values.leaders === undefined ? undefined : Number(values.leaders),
   expiryMs: 1_000 * Number(values.expiry),
   everyMs: 1_000 * Number(values.every),
   patienceMs: 1_000 * Number(values.patience),

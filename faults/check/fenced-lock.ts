@@ -20,7 +20,7 @@ export const excludes = (a: Hold, b: Hold) => a.mode === 'exclusive' || b.mode =
 
 /** One process may record the same hold several times, one after the other, because it passes a lock from one caller to the next. */
 const isLater = (hold: Hold, last: Hold | undefined) =>
-  !last || hold.fence > last.fence || (hold.fence === last.fence && hold.pid === last.pid)
+  !last || hold.fence > last.fence || (hold.fence === last.fence && hold.holder === last.holder)
 
 /** Returns the state after the operation, or undefined if the operation is not possible in the state. */
 export function apply(state: NameState, operation: Operation): NameState | undefined {

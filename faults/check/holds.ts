@@ -63,7 +63,7 @@ export function excerptOf({ faults }: History, holds: Hold[], guards: Guard[] = 
   const from = holds.reduce((least, one) => (one.from < least ? one.from : least), holds[0]!.from) - 5_000_000_000n
   const events: { at: bigint; text: string }[] = []
   for (const hold of holds) {
-    const who = `process ${hold.pid}, ${hold.mode} ${hold.names.join(', ')}, fence ${hold.fence}`
+    const who = `process ${hold.holder}, ${hold.mode} ${hold.names.join(', ')}, fence ${hold.fence}`
     events.push({ at: hold.from, text: `granted to ${who}` }, { at: hold.to, text: `last found valid by ${who}` })
     if (hold.notifiedAt !== undefined) events.push({ at: hold.notifiedAt, text: `loss reported to ${who}` })
     else if (hold.releasedAt !== undefined) events.push({ at: hold.releasedAt, text: `released by ${who}` })

@@ -123,7 +123,7 @@ export function linearize(holds: Hold[], endings: Ending[]): { order: Operation[
     if (before && before.fence < hold.fence) {
       lastGuard = latest(lastGuard, guardOfFence)
       guardOfFence = undefined
-    } else if (before && before.pid !== hold.pid) {
+    } else if (before && before.holder !== hold.holder) {
       contradictions.push({ operation: grantCall!, after: [{ kind: 'grant', hold: before }], byNs: 0n })
     }
     const grant = place(grantCall!, [hold.mode === 'shared' ? lastExclusiveEnd : lastEnd])
@@ -196,10 +196,10 @@ export function linearizable(history: History): { holders: Verdict; writes: Verd
 const guardOf = (operation: Operation): Guard[] => (operation.kind === 'guard' ? [operation.guard] : [])
 
 function textOf(name: string, { kind, hold }: Operation, after: Operation | undefined, byNs: bigint) {
-  const who = `process ${hold.pid} with fence ${hold.fence}`
+  const who = `process ${hold.holder} with fence ${hold.fence}`
   if (!after) return `${name} was valid for ${who} ${ms(byNs)} ms after its release`
   const { hold: before } = after
-  const other = `process ${before.pid} with fence ${before.fence}`
+  const other = `process ${before.holder} with fence ${before.fence}`
   if (kind === 'grant') {
     if (byNs === 0n) return `${name} was granted twice with fence ${hold.fence}: to ${other}, and to ${who}`
     return `${name} had two holders for ${ms(latestOf(byNs, before.to - hold.from))} ms: ${other}, and ${who}`

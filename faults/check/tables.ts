@@ -13,14 +13,14 @@ export async function fencesGrow(query: Query): Promise<Verdict> {
     select *
     from (
       select
-        id, what, fence, pid,
+        id, what, fence, holder,
         lag(fence) over (partition by what order by id) as fence_before,
-        lag(pid) over (partition by what order by id) as pid_before
+        lag(holder) over (partition by what order by id) as holder_before
       from ledger
     ) as written
-    where fence < fence_before or fence = fence_before and pid <> pid_before`)
+    where fence < fence_before or fence = fence_before and holder <> holder_before`)
   const violations = wrong.map((row) => ({
-    text: `process ${row.pid} wrote for ${row.what} with fence ${row.fence} after process ${row.pid_before} had written with fence ${row.fence_before}`,
+    text: `process ${row.holder} wrote for ${row.what} with fence ${row.fence} after process ${row.holder_before} had written with fence ${row.fence_before}`,
   }))
   return { count, violations }
 }
@@ -58,26 +58,29 @@ export async function oneEffect(query: Query, { delivered }: History): Promise<V
 }
 
 /** Number of ticks that the sweep keeps of a stored schedule. A schedule with as many rows may have lost older ticks to the sweep. */
-const fewestKept = 200
+const keptTicks = 200
 
 /** Checks that each tick of a rule in force has either one run or one gap with a reason, and that each effect belongs to a run that is done. */
 export async function oneRun(query: Query): Promise<Verdict> {
   const violations: Verdict['violations'] = []
   let count = 0
-  for (const { key, name, next_at, now } of await query('select key, name, next_at, now() from holdfast.schedule')) {
+  const schedules = await query(`
+    select key, name, next_at, now(), (
+      select case when schedule.job_head is not null and count(*) >= ${keptTicks} then min(at) filter (where not extra) end
+      from holdfast.tick
+      where tick.schedule = key
+    ) as oldest
+    from holdfast.schedule`)
+  for (const { key, name, next_at, now, oldest } of schedules) {
     const rules = await query('select since, rule from holdfast.schedule_rule where schedule = $1 order by since', [
       key,
     ])
-    const [{ kept_since }] = await query(
-      `select case when count(*) >= $2 then min(at) filter (where not extra) end as kept_since from holdfast.tick where schedule = $1`,
-      [key, fewestKept],
-    )
-    const all = rules.flatMap(({ since, rule }, at) => {
+    const ticks = rules.flatMap(({ since, rule }, at) => {
       // The last rule ends before its first tick that has no run and no gap yet.
       const until = rules[at + 1]?.since ?? (next_at === null ? now : new Date(next_at.getTime() - 1))
-      return ruleFromText(rule).between(since, until, 1_000_000)
+      const from = oldest !== null && since < oldest ? new Date(oldest.getTime() - 1) : since
+      return from < until ? ruleFromText(rule).between(from, until, 1_000_000) : []
     })
-    const ticks = all.filter((at) => !kept_since || at >= kept_since)
     count += ticks.length
     const unproven = await query('select holdfast.schedule_unaccounted($1, $2) as at', [key, ticks])
     for (const { at } of unproven)
@@ -87,7 +90,7 @@ export async function oneRun(query: Query): Promise<Verdict> {
     const [{ settled }] = await query(
       `select (select count(*) from holdfast.tick where schedule = $1 and not extra)::int
          + (select coalesce(sum(ticks), 0) from holdfast.gap where schedule = $1 and first_at >= coalesce($2, '-infinity'))::int as settled`,
-      [key, kept_since],
+      [key, oldest],
     )
     if (settled !== ticks.length)
       violations.push({ text: `schedule ${name} has ${ticks.length} ticks, but ${settled} runs and reasons` })

@@ -8,13 +8,15 @@ export interface ChangedJob {
   readonly updates: readonly { readonly version: number; readonly answer: boolean | null }[]
 }
 
+/** All instances of the process share the numbers. */
+let tags = 0
+
 /**
  * Enqueues jobs with deadlines, changes their inputs and cancels them by a search, while workers claim them. The effect of each job contains
  * the version of its input. Few slots make some of the jobs late.
  */
 export function changes({ holdfast, pool, sleep, write }: Fixture): Workload {
   const random = randomFrom(process.pid)
-  let tags = 0
   const changed = defineJob('changed', {
     queue: 'changed',
     maxCrashes: 1_000,

@@ -26,6 +26,8 @@ export interface RandomWait {
 
 export interface Fixture {
   holdfast: Holdfast
+  /** Identifies the instance as a holder: the process id and, in a process with several instances, a number. */
+  holder: string
   pool: pg.Pool
   transaction<Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result>
   recordHold<Result>(

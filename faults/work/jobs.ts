@@ -11,6 +11,9 @@ const provider = defineBudget('provider', { max: 4 })
 const rated = defineBudget('rated', { rate: '50/s', burst: 10 })
 const manyAttempts = { maxCrashes: 1_000, retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 } }
 
+/** All instances of the process share the numbers. */
+let batches = 0
+
 /**
  * Enqueues jobs of all kinds in the user's transactions. Some transactions are rolled back, and the outcome of some
  * commits stays unknown. The history contains the acknowledged commits and the rollbacks.
@@ -26,7 +29,6 @@ export function jobs({
   userError,
 }: Fixture): Workload {
   const random = randomFrom(process.pid)
-  let batches = 0
   const rolledBack = new Error('rolled back', { cause: userError })
 
   const writeEffect = defineJob('write', {

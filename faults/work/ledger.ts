@@ -23,7 +23,7 @@ export async function writeGuarded(
     if (random.chance(0.5)) await fixture.pause(random)
     const id = await recordGuard(fixture, { hold, checksHold: true }, () => handle.guard(tx))
     if (random.chance(0.2)) await fixture.pause(random)
-    await write(tx, name, fence)
+    await write(tx, { name, holder: fixture.holder, fence })
     return id
   })
 }
@@ -39,7 +39,7 @@ export async function writeGuardedBySql(
     const id = await recordGuard(fixture, { hold, checksHold: false }, () =>
       tx.query("select holdfast.guard('default', $1, $2)", [name, fence]),
     )
-    await write(tx, name, fence)
+    await write(tx, { name, holder: fixture.holder, fence })
     return id
   })
 }
@@ -58,6 +58,9 @@ async function recordGuard({ write }: Fixture, facts: object, guard: () => Promi
   return id
 }
 
-function write(tx: pg.PoolClient, name: string, fence: number | undefined) {
-  return tx.query('insert into ledger (what, fence, pid) values ($1, $2, $3)', [name, fence, process.pid])
+function write(
+  tx: pg.PoolClient,
+  { name, holder, fence }: { name: string; holder: string; fence: number | undefined },
+) {
+  return tx.query('insert into ledger (what, fence, holder) values ($1, $2, $3)', [name, fence, holder])
 }

@@ -10,12 +10,14 @@ interface DeliveryResult {
   readonly by: string
 }
 
+/** All instances of the process share the numbers. */
+let runs = 0
+
 /**
  * Runs one of a few keys, so that several instances often run the same key at the same time. The effect is a row, and the result names the run
  * and its body. Half of the keys are webhooks.
  */
 export function once({ holdfast, pause, write, userError }: Fixture): Workload {
-  let runs = 0
   const effect = async ({ tx }: Pick<Delivery, 'tx'>, key: string, body: string, random: Random) => {
     const by = `${process.pid}:${++runs}:${body}`
     await tx.query('insert into effect (what, id, by) values ($1, $2, $3)', ['delivery', key, by])

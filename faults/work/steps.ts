@@ -6,13 +6,15 @@ import type { Fixture, Workload } from './fixture.ts'
 export const txSteps = ['tx 1', 'tx 2', 'tx 3']
 export const cursorEnd = 4
 
+/** All instances of the process share the numbers. */
+let batches = 0
+
 /**
  * Runs jobs with steps, cursors, sleeps and events. The history contains each call of a step's function outside `tx`,
  * each call of `job.step` that has returned, and the events that were sent.
  */
 export function steps({ holdfast, transaction, sleep, write, userError }: Fixture): Workload {
   const random = randomFrom(process.pid)
-  let batches = 0
   const rolledBack = new Error('rolled back', { cause: userError })
 
   const stepped = defineJob('stepped', {

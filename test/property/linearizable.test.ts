@@ -18,7 +18,7 @@ let ids = 0
 
 function holdOf(fence: number, from: number, to: number, facts: Partial<Hold> = {}): Hold {
   const id = String(++ids)
-  const known = { id, pid: fence, names: ['x'], mode: 'exclusive', lasting: true, guards: [] } as const
+  const known = { id, holder: String(fence), names: ['x'], mode: 'exclusive', lasting: true, guards: [] } as const
   return { ...known, guards: [], fence, from: at(from), to: at(to), ...facts } as Hold
 }
 const guardOf = (from: number, to: number, facts: Partial<Guard> = {}): Guard => ({
@@ -99,7 +99,7 @@ describe('check of histories', () => {
     ],
     [
       'a fence that two processes received',
-      [holdOf(1, 0, 3), holdOf(1, 4, 5, { pid: 2 })],
+      [holdOf(1, 0, 3), holdOf(1, 4, 5, { holder: '2' })],
       'x was granted twice with fence 1: to process 1 with fence 1, and to process 2 with fence 1',
     ],
     [
@@ -172,7 +172,7 @@ describe('check of histories', () => {
       const [one, next] = [writers[index]!, writers[index + 1]!]
       const changed = { ...one, to: next.from + at(20) }
       delete changed.releasedAt
-      const text = `process ${one.pid} with fence ${one.fence}, and process ${next.pid} with fence ${next.fence}`
+      const text = `process ${one.holder} with fence ${one.fence}, and process ${next.holder} with fence ${next.fence}`
       expect(textsOf(holds.with(holds.indexOf(one), changed), faults).join()).toContain(text)
     }
   })

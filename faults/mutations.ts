@@ -359,7 +359,9 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a table can be truncated',
-    edits: [[functions('postgres'), /(function holdfast\.refuse_truncate\(\).*?begin\n)/s, '$1    return null;\n']],
+    edits: [
+      [functions('postgres'), /(replace function holdfast\.refuse_truncate\(\).*?begin\n)/s, '$1    return null;\n'],
+    ],
     onlyRooms: ['jobs'],
     onlyFaults: ['truncate a table', 'kill'],
   },

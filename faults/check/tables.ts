@@ -89,7 +89,7 @@ export async function oneRun(query: Query): Promise<Verdict> {
       })
     const [{ settled }] = await query(
       `select (select count(*) from holdfast.tick where schedule = $1 and not extra)::int
-         + (select coalesce(sum(ticks), 0) from holdfast.gap where schedule = $1 and first_at >= coalesce($2, '-infinity'))::int as settled`,
+         + (select coalesce(sum(ticks), 0) from holdfast.gap where schedule = $1 and first_at >= coalesce($2::timestamptz, '-infinity'))::int as settled`,
       [key, oldest],
     )
     if (settled !== ticks.length)

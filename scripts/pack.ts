@@ -1,4 +1,4 @@
-// node scripts/pack.ts <folder>
+// node --import ./scripts/typescript.js scripts/pack.ts <folder>
 //
 // Packs the package into the folder, as npm pack does, without links to files that are not packed. Needs a build.
 import { execFileSync } from 'node:child_process'
@@ -10,7 +10,7 @@ import { repositoryOf, withPackedLinks } from './packed-links.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = process.argv[2]
-if (folder === undefined) throw new Error('Expected a folder, as in: node scripts/pack.ts release')
+if (folder === undefined) throw new Error('Expected a folder, as in: node --import ./scripts/typescript.js scripts/pack.ts release')
 
 const temporary = mkdtempSync(join(tmpdir(), 'holdfast-pack-'))
 try {

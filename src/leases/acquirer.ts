@@ -5,6 +5,7 @@ import {
   keysHeldByFlow,
   maxTimerMs,
   orAborted,
+  resultWithin,
   whenAborted,
 } from '../base/index.js'
 import {
@@ -82,20 +83,15 @@ export class LeaseAcquirer {
     const { releaser, waits } = this.options
     const until = performance.now() + waitMs
     const id = holdIdOf(request.key.key, request.token)
+    let failure: DatabaseUnreachableError | undefined
     for (let attempt = 0; ; attempt++) {
       giveUp.throwIfAborted()
       if (wait.failure) throw wait.failure
       let result: AcquireResult | undefined
       try {
-        const leftMs = until - performance.now()
-        for (let before = releaser.pending(id); before; before = releaser.pending(id)) {
-          await orAborted(giveUp, before)
-        }
-        const attempted = this.#tryOnce(
-          request,
-          waitMs === 0 ? responseTimeoutMs : Math.max(leftMs, minResponseWaitMs),
-          giveUp,
-        )
+        const maxResponseMs = waitMs === 0 ? responseTimeoutMs : Math.max(until - performance.now(), minResponseWaitMs)
+        if (releaser.pending(id)) await this.#settlePending(id, maxResponseMs, failure, giveUp)
+        const attempted = this.#tryOnce(request, maxResponseMs, giveUp)
         if (request.hasGivenToken) releaser.track(id, attempted)
         const outcome = await attempted
         if (outcome instanceof Lease) return outcome
@@ -103,6 +99,7 @@ export class LeaseAcquirer {
       } catch (error) {
         // If the database is unreachable, a waiting call keeps waiting until the database is available again.
         if (!(error instanceof DatabaseUnreachableError) || performance.now() >= until) throw error
+        failure = error
       }
       const leftMs = until - performance.now()
       if (leftMs <= 0 && result && !result.graceOver) throw inGraceError()
@@ -111,6 +108,20 @@ export class LeaseAcquirer {
       waits.waitStarted(wait)
       waits.scheduleWrite()
       await this.#waitForRelease(request.key.key, result, attempt, leftMs, giveUp)
+    }
+  }
+
+  /**
+   * Waits until no operation on the token is pending. Throws if that takes longer than `maxMs`, because a release of an earlier attempt is
+   * retried until the database is reachable.
+   */
+  async #settlePending(id: string, maxMs: number, failure: Error | undefined, giveUp: AbortSignal): Promise<void> {
+    const { releaser } = this.options
+    const until = performance.now() + maxMs
+    for (let pending = releaser.pending(id); pending; pending = releaser.pending(id)) {
+      const leftMs = Math.min(until - performance.now(), maxTimerMs)
+      const isSettled = pending.then(() => true)
+      if (!(await orAborted(giveUp, resultWithin(leftMs, isSettled)))) throw failure ?? pendingError()
     }
   }
 
@@ -215,6 +226,10 @@ export class LeaseAcquirer {
     })
     if (wakers.size === 0 && this.#wakers.get(key) === wakers) this.#wakers.delete(key)
   }
+}
+
+function pendingError(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError('The database has not confirmed an earlier release of the lease')
 }
 
 function inGraceError(): DatabaseUnreachableError {

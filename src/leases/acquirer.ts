@@ -90,7 +90,10 @@ export class LeaseAcquirer {
       let result: AcquireResult | undefined
       try {
         const maxResponseMs = waitMs === 0 ? responseTimeoutMs : Math.max(until - performance.now(), minResponseWaitMs)
-        if (releaser.pending(id)) await this.#settlePending(id, maxResponseMs, failure, giveUp)
+        const pendingUntil = performance.now() + maxResponseMs
+        for (let pending = releaser.pending(id); pending; pending = releaser.pending(id)) {
+          if (!(await settledBefore(pendingUntil, pending, giveUp))) throw failure ?? pendingError()
+        }
         const attempted = this.#tryOnce(request, maxResponseMs, giveUp)
         if (request.hasGivenToken) releaser.track(id, attempted)
         const outcome = await attempted
@@ -108,20 +111,6 @@ export class LeaseAcquirer {
       waits.waitStarted(wait)
       waits.scheduleWrite()
       await this.#waitForRelease(request.key.key, result, attempt, leftMs, giveUp)
-    }
-  }
-
-  /**
-   * Waits until no operation on the token is pending. Throws if that takes longer than `maxMs`, because a release of an earlier attempt is
-   * retried until the database is reachable.
-   */
-  async #settlePending(id: string, maxMs: number, failure: Error | undefined, giveUp: AbortSignal): Promise<void> {
-    const { releaser } = this.options
-    const until = performance.now() + maxMs
-    for (let pending = releaser.pending(id); pending; pending = releaser.pending(id)) {
-      const leftMs = Math.min(until - performance.now(), maxTimerMs)
-      const isSettled = pending.then(() => true)
-      if (!(await orAborted(giveUp, resultWithin(leftMs, isSettled)))) throw failure ?? pendingError()
     }
   }
 
@@ -226,6 +215,13 @@ export class LeaseAcquirer {
     })
     if (wakers.size === 0 && this.#wakers.get(key) === wakers) this.#wakers.delete(key)
   }
+}
+
+/** Returns false if the operation is still pending at `until`. */
+async function settledBefore(until: number, pending: Promise<void>, giveUp: AbortSignal): Promise<boolean> {
+  const isSettled = pending.then(() => true)
+  const leftMs = Math.min(until - performance.now(), maxTimerMs)
+  return (await orAborted(giveUp, resultWithin(leftMs, isSettled))) ?? false
 }
 
 function pendingError(): DatabaseUnreachableError {

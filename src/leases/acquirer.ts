@@ -5,6 +5,7 @@ import {
   keysHeldByFlow,
   maxTimerMs,
   orAborted,
+  resultWithin,
   whenAborted,
 } from '../base/index.js'
 import {
@@ -82,20 +83,18 @@ export class LeaseAcquirer {
     const { releaser, waits } = this.options
     const until = performance.now() + waitMs
     const id = holdIdOf(request.key.key, request.token)
+    let failure: DatabaseUnreachableError | undefined
     for (let attempt = 0; ; attempt++) {
       giveUp.throwIfAborted()
       if (wait.failure) throw wait.failure
       let result: AcquireResult | undefined
       try {
-        const leftMs = until - performance.now()
-        for (let before = releaser.pending(id); before; before = releaser.pending(id)) {
-          await orAborted(giveUp, before)
+        const maxResponseMs = waitMs === 0 ? responseTimeoutMs : Math.max(until - performance.now(), minResponseWaitMs)
+        const pendingUntil = performance.now() + maxResponseMs
+        for (let pending = releaser.pending(id); pending; pending = releaser.pending(id)) {
+          if (!(await settledBefore(pendingUntil, pending, giveUp))) throw failure ?? pendingError()
         }
-        const attempted = this.#tryOnce(
-          request,
-          waitMs === 0 ? responseTimeoutMs : Math.max(leftMs, minResponseWaitMs),
-          giveUp,
-        )
+        const attempted = this.#tryOnce(request, maxResponseMs, giveUp)
         if (request.hasGivenToken) releaser.track(id, attempted)
         const outcome = await attempted
         if (outcome instanceof Lease) return outcome
@@ -103,6 +102,7 @@ export class LeaseAcquirer {
       } catch (error) {
         // If the database is unreachable, a waiting call keeps waiting until the database is available again.
         if (!(error instanceof DatabaseUnreachableError) || performance.now() >= until) throw error
+        failure = error
       }
       const leftMs = until - performance.now()
       if (leftMs <= 0 && result && !result.graceOver) throw inGraceError()
@@ -215,6 +215,17 @@ export class LeaseAcquirer {
     })
     if (wakers.size === 0 && this.#wakers.get(key) === wakers) this.#wakers.delete(key)
   }
+}
+
+/** Returns false if the operation is still pending at `until`. */
+async function settledBefore(until: number, pending: Promise<void>, giveUp: AbortSignal): Promise<boolean> {
+  const isSettled = pending.then(() => true)
+  const leftMs = Math.min(until - performance.now(), maxTimerMs)
+  return (await orAborted(giveUp, resultWithin(leftMs, isSettled))) ?? false
+}
+
+function pendingError(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError('The database has not confirmed an earlier release of the lease')
 }
 
 function inGraceError(): DatabaseUnreachableError {

@@ -111,9 +111,17 @@ export class Arbiter {
         outer.users++
         return resolve(outer)
       }
-      if (options.waitMs === 0 && !this.options.anchor.session) throw reconnectingError()
+      // These two results come in a later turn of the event loop. Otherwise, a caller that tries again in a loop would block the
+      // event loop, so that the connection could not be restored and the holder could not release the lock.
+      if (options.waitMs === 0 && !this.options.anchor.session) {
+        setImmediate(reject, reconnectingError())
+        return
+      }
       const state = this.#stateOf(key)
-      if (options.waitMs === 0 && this.#isBusyHere(state, options)) return resolve(null)
+      if (options.waitMs === 0 && this.#isBusyHere(state, options)) {
+        setImmediate(resolve, null)
+        return
+      }
       this.#enqueue(state, options, resolve, reject)
       void this.#processQueue(state)
     })
@@ -218,7 +226,10 @@ export class Arbiter {
     state.queue.push(pending)
     if (state.isWaiting) this.#reportWaits(state)
     if (options.waitMs > 0 && Number.isFinite(options.waitMs))
-      timer = setTimeout(() => pending.settle(null), options.waitMs)
+      timer = setTimeout(() => {
+        if (this.options.anchor.session) pending.settle(null)
+        else pending.fail(reconnectingError())
+      }, options.waitMs)
     if (options.signal) forgetSignal = whenAborted(options.signal, pending.fail)
   }
 

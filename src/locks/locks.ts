@@ -127,7 +127,7 @@ export class Locks {
   /**
    * Acquires a lock on one or more names. Several names are acquired all or nothing, in a fixed order, so these calls
    * cannot deadlock with each other. By default, waits indefinitely. With `wait`, throws `LockTimeoutError`
-   * after that time.
+   * after that time, or `DatabaseUnreachableError` if this instance has no connection to the database then.
    *
    * @example
    * await using lock = await holdfast.locks.acquire(['account:1', 'account:2'], { wait: '5s' })
@@ -137,7 +137,8 @@ export class Locks {
   }
 
   /**
-   * Acquires the lock if the names are free, or become free within `wait`. Returns null otherwise.
+   * Acquires the lock if the names are free, or become free within `wait`. Returns null otherwise. Throws `DatabaseUnreachableError`
+   * if this instance has no connection to the database.
    *
    * @example
    * await using lock = await holdfast.locks.tryAcquire('invoice:42')

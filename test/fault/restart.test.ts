@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { startEmbedded } from '../../src/embedded/index.js'
 import { LockLostError } from '../../src/index.js'
 import { until, within } from '../setup/facts.js'
-import { expiryMs, openInstance, openProxy, openServer } from './fixture.js'
+import { expiryMs, openDatabase, openInstance, openProxy, openServer } from './fixture.js'
 
 for (const mode of ['fast', 'immediate'] as const) {
   test(`a holder is notified of a server restart (${mode}), and waiting calls get the name afterwards`, async () => {
@@ -89,7 +89,7 @@ test('waiting calls survive a server outage of several seconds, and a call with 
       (error) => error.code === 'DATABASE_UNREACHABLE',
     ),
   )
-  expect(await within(5_000, 'The timeout', impatient)).toMatchObject({ code: 'LOCK_TIMEOUT' })
+  expect(await within(5_000, 'The timeout', impatient)).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
   // The outage continues. The other waiting calls must not give up.
   await sleep(2_000)
   const { dataDir, port } = server
@@ -98,3 +98,44 @@ test('waiting calls survive a server outage of several seconds, and a call with 
 
   await within(15_000, 'The grants', Promise.all(waiting.map(async (call) => (await call).release())))
 })
+
+test('calls during an outage end after the time in `wait`, and retries in a loop do not block the event loop', async () => {
+  const { server, url } = await openServer()
+  const { locks, leases } = await openInstance(url)
+  const tryCode = () =>
+    locks.tryAcquire('x').then(
+      async (lock) => await lock?.release(),
+      ({ code }) => code,
+    )
+  await server.stop()
+  await until('the instance notices the loss', async () => (await tryCode()) === 'DATABASE_UNREACHABLE')
+  const wait = '500ms'
+  const lockError = locks.acquire('x', { wait }).catch(({ code }) => code)
+  const leaseError = leases.acquire('x', { wait }).catch(({ code }) => code)
+  expect(await within(5_000, 'The end of the wait for the lock', lockError)).toBe('DATABASE_UNREACHABLE')
+  expect(await within(5_000, 'The end of the wait for the lease', leaseError)).toBe('DATABASE_UNREACHABLE')
+  const later = new Promise<boolean>((resolve) => setTimeout(resolve, 10, true))
+  await retriedUntil(later, tryCode)
+})
+
+test('a loop that tries to acquire a busy lock of the same process does not block the event loop', async () => {
+  const { url } = await openDatabase()
+  const { locks } = await openInstance(url)
+  const held = await locks.acquire('x')
+  const released = new Promise((resolve) => setTimeout(resolve, 10)).then(() => held.release())
+  await retriedUntil(
+    released.then(() => true),
+    async () => {
+      await (await locks.tryAcquire('x'))?.release()
+    },
+  )
+})
+
+/** Repeats the call without a pause until `ended` is true. Fails if other work gets no turn for a long time. */
+async function retriedUntil(ended: Promise<boolean>, call: () => Promise<unknown>): Promise<void> {
+  let hasEnded = false
+  void ended.then(() => (hasEnded = true))
+  const until = performance.now() + 5_000
+  while (!hasEnded && performance.now() < until) await call()
+  expect(hasEnded).toBe(true)
+}

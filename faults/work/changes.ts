@@ -23,10 +23,10 @@ export function changes({ holdfast, pool, sleep, write }: Fixture): Workload {
     retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 },
     async run({ version, ms }: { tag: string; version: number; ms: number }, { id, fence, tx }) {
       await pool.query(
-        'insert into begun (id, claimed_at) select $1, claimed_at from holdfast.claim where fence = $2',
+        'insert into public.begun (id, claimed_at) select $1, claimed_at from holdfast.claim where fence = $2',
         [id, fence],
       )
-      await tx.query("insert into effect (what, id, by) values ('changed', $1, $2)", [id, version])
+      await tx.query("insert into public.effect (what, id, by) values ('changed', $1, $2)", [id, version])
       await sleep(ms)
       if (random.chance(0.2)) throw new Error('by chance')
     },

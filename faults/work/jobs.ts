@@ -34,7 +34,7 @@ export function jobs({
   const writeEffect = defineJob('write', {
     ...manyAttempts,
     async run({ ms, failures }: { tag: string; ms: number; failures: number }, job) {
-      await job.tx.query("insert into effect (what, id, by) values ('job', $1, $2)", [job.id, process.pid])
+      await job.tx.query("insert into public.effect (what, id, by) values ('job', $1, $2)", [job.id, process.pid])
       await keepFor(ms)
       if (random.chance(failures)) throw new Error('by chance')
     },
@@ -43,7 +43,7 @@ export function jobs({
   const logStart = defineJob('log start', {
     ...manyAttempts,
     async run({ ms }: { tag: string; ms: number }, { id, fence }) {
-      await pool.query('insert into started (id, fence) values ($1, $2)', [id, fence])
+      await pool.query('insert into public.started (id, fence) values ($1, $2)', [id, fence])
       await keepFor(ms)
       return fence
     },
@@ -68,11 +68,11 @@ export function jobs({
   const step = defineJob('step', {
     ...manyAttempts,
     async run({ flow, name, after }: { tag: string; flow: string; name: string; after: string[] }, job) {
-      const { rows: done } = await job.tx.query("select by from effect where what = 'step' and id = $1", [flow])
+      const { rows: done } = await job.tx.query("select by from public.effect where what = 'step' and id = $1", [flow])
       const missing = after.filter((one) => !done.some(({ by }) => by === one))
       if (missing.length > 0)
         write('wrong', { text: `step ${name} of workflow ${flow} started before ${missing.join(', ')} had an effect` })
-      await job.tx.query("insert into effect (what, id, by) values ('step', $1, $2)", [flow, name])
+      await job.tx.query("insert into public.effect (what, id, by) values ('step', $1, $2)", [flow, name])
       await keepFor(random.below(10))
     },
   })

@@ -62,5 +62,5 @@ function write(
   tx: pg.PoolClient,
   { name, holder, fence }: { name: string; holder: string; fence: number | undefined },
 ) {
-  return tx.query('insert into ledger (what, fence, holder) values ($1, $2, $3)', [name, fence, holder])
+  return tx.query('insert into public.ledger (what, fence, holder) values ($1, $2, $3)', [name, fence, holder])
 }

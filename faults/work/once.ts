@@ -20,7 +20,7 @@ let runs = 0
 export function once({ holdfast, pause, write, userError }: Fixture): Workload {
   const effect = async ({ tx }: Pick<Delivery, 'tx'>, key: string, body: string, random: Random) => {
     const by = `${process.pid}:${++runs}:${body}`
-    await tx.query('insert into effect (what, id, by) values ($1, $2, $3)', ['delivery', key, by])
+    await tx.query('insert into public.effect (what, id, by) values ($1, $2, $3)', ['delivery', key, by])
     await pause(random)
     if (random.chance(0.1)) throw new Error('by chance', { cause: userError })
     return { by }

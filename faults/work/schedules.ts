@@ -16,7 +16,7 @@ export function schedules({ holdfast, recordHold, handleOf, pause }: Fixture): W
   for (const [name, rule] of Object.entries(rules)) {
     holdfast.schedules.add(name, rule, (run) =>
       recordHold(handleOf(run), [`schedule ${name}`], { tick: run.tick.getTime(), attempt: run.attempt }, async () => {
-        await run.tx.query('insert into effect (what, id, by, fence) values ($1, $2, $3, $4)', [
+        await run.tx.query('insert into public.effect (what, id, by, fence) values ($1, $2, $3, $4)', [
           `schedule ${name}`,
           run.tick.toISOString(),
           process.pid,

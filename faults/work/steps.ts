@@ -29,7 +29,7 @@ export function steps({ holdfast, transaction, sleep, write, userError }: Fixtur
       const cursor = await job.cursor('cursor', 0)
       while (cursor.value < cursorEnd) {
         await cursor.advance(async ({ tx }) => {
-          await tx.query("insert into effect (what, id, by) values ('cursor', $1, $2)", [job.id, cursor.value])
+          await tx.query("insert into public.effect (what, id, by) values ('cursor', $1, $2)", [job.id, cursor.value])
           await work()
           return cursor.value + 1
         })
@@ -48,8 +48,8 @@ export function steps({ holdfast, transaction, sleep, write, userError }: Fixtur
   /** Some transactions cannot commit, which PostgreSQL detects only at the commit. */
   async function inTx(job: JobContext, name: string) {
     await job.step(name, async ({ tx }) => {
-      await tx.query("insert into effect (what, id, by) values ('tx step', $1, $2)", [job.id, name])
-      if (random.chance(0.1)) await tx.query('insert into at_commit values (1), (1)')
+      await tx.query("insert into public.effect (what, id, by) values ('tx step', $1, $2)", [job.id, name])
+      if (random.chance(0.1)) await tx.query('insert into public.at_commit values (1), (1)')
       await work()
     })
   }

@@ -16,7 +16,7 @@ export function stored({ holdfast, sleep }: Fixture): Workload {
     retry: { attempts: 1_000, backoff: 5, maxBackoff: 200 },
     async run(_: { name: string }, job) {
       const { schedule, tick } = job.meta
-      await job.tx.query("insert into effect (what, id, by) values ('stored', $1, $2)", [
+      await job.tx.query("insert into public.effect (what, id, by) values ('stored', $1, $2)", [
         `${schedule} ${tick}`,
         process.pid,
       ])

@@ -60,6 +60,8 @@ export class Member {
   #isClosing = false
   #options!: InstanceOptions
   #isFrozen = false
+  /** Resolves when the process has opened its instances, or has ended. */
+  #opened: Promise<unknown> = Promise.resolve()
 
   static async make(options: InstanceOptions) {
     const member = new Member()
@@ -100,6 +102,7 @@ export class Member {
     })
     this.instanceIds = []
     const opened = Promise.race([once(child, 'message'), once(child, 'exit')])
+    this.#opened = opened
     const [message] = await within(this.openWithinMs, `Opening process ${child.pid}`, opened)
     if (message?.opened) this.instanceIds = message.opened
   }
@@ -135,6 +138,8 @@ export class Member {
   }
 
   async finish(patienceMs: number) {
+    // The process can still be opening its instances, because a fault near the end of the plan has started it.
+    await within(this.openWithinMs, 'Opening the process', this.#opened)
     const child = this.#living()
     const finished = once(child, 'message')
     this.order('finish', { reportAfterMs: 0.8 * patienceMs })

@@ -1578,16 +1578,24 @@ create or replace function holdfast.job_read_window(
     one record;
   begin
     if pg_snapshot_xmin(f.base) < pg_snapshot_xmax(f.base) then
+      -- Searches each transaction on its own. Before version 17, PostgreSQL would read all later entries to return them in this order.
       late_xid := (
-        select job.xid
-        from holdfast.job
-        where job.queue = f.queue
-          and job.priority = f.priority
-          and job.era = f.era
-          and job.xid = any(array(select pg_snapshot_xip(f.base)))
-          and (job.xid, job.entry) > (f.at_xid, f.at_entry)
-          and pg_visible_in_snapshot(job.xid, f.upto)
-        order by job.xid
+        select late.xid
+        from pg_snapshot_xip(f.base) as late (xid)
+        where late.xid >= f.at_xid
+          and pg_visible_in_snapshot(late.xid, f.upto)
+          and exists (
+            select
+            from holdfast.job
+            where job.queue = f.queue
+              and job.priority = f.priority
+              and job.era = f.era
+              and job.xid = late.xid
+              and job.entry > case when late.xid = f.at_xid then f.at_entry else 0 end
+            -- Prevents a join, which would read all entries.
+            offset 0
+          )
+        order by late.xid
         limit 1
       );
       if late_xid is not null then

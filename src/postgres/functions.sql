@@ -202,7 +202,10 @@ create or replace function holdfast.system_identifier() returns bigint
 comment on function holdfast.system_identifier() is 'Returns the cluster''s identifier. Null if it is not readable.';
 
 create or replace function holdfast.is_another_cluster() returns boolean
-  language sql
+  -- Stable, so that the function reads the same version of the row as the statement that calls it. A volatile function would take a snapshot
+  -- of its own. Then this race is possible: job_era() reads the era. advance_fence() commits the next era. The function reads its row and
+  -- returns false, so job_era() returns the earlier era, and no claim finds the new job.
+  language sql stable
   set search_path = pg_catalog, pg_temp
   as $$
     select (system_identifier, database, written_by) is distinct from (
@@ -382,7 +385,10 @@ create or replace function holdfast.generation_began() returns text
   set lock_timeout = '200ms'
   as $$
   begin
-    return (select began_at::text from holdfast.server_generation where holdfast.noticed_generation() is not null);
+    if pg_is_in_recovery() then
+      return null;
+    end if;
+    return (select began_at::text from holdfast.noticed_server);
   end
   $$;
 comment on function holdfast.generation_began() is

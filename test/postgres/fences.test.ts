@@ -130,6 +130,22 @@ test('a generation that is noticed inside a savepoint counts, and is noticed onc
   expect(await sql(url, 'select holdfast.noticed_generation() as noticed')).toEqual([{ noticed: 2 }])
 })
 
+test('a statement that reads the era while another session begins the next one gets the next era', async () => {
+  const url = await databaseUrl()
+  await advance(url)
+  await record(url, 'written_by = written_by')
+  const [before] = await sql<{ era: number }>(url, 'select era from holdfast.server_generation')
+  const next = [{ era: before!.era + 1 }]
+  // The cursor has the snapshot from before the commit. So does a statement that is delayed after it has read the row.
+  const client = await sqlSession(url)
+  await client.query(
+    'begin; declare era cursor for select era + holdfast.is_another_cluster()::integer as era from holdfast.server_generation',
+  )
+  await advance(url)
+  expect((await client.query('fetch era')).rows).toEqual(next)
+  expect(await sql(url, 'select holdfast.job_era() as era')).toEqual(next)
+})
+
 test.each([
   'vacuum full holdfast.server_generation',
   'vacuum freeze holdfast.server_generation',

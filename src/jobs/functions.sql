@@ -1391,26 +1391,52 @@ create or replace function holdfast.job_levels_of(queues bigint[], is_thorough b
   returns table (queue bigint, priority smallint, place bigint)
   language sql stable
   as $$
+    select asked.queue, level.priority, asked.place
+    from pg_catalog.unnest(queues) with ordinality as asked (queue, place)
+    cross join lateral (
+      -- Steps from one priority to the next lower one. Most queues have one priority, so this is cheaper than a search for each priority.
+      with recursive step as (
+        (
+          select frontier.priority
+          from holdfast.frontier
+          where frontier.queue operator(pg_catalog.=) asked.queue
+          order by frontier.priority desc
+          limit 1
+        )
+        union all
+        select (
+          select frontier.priority
+          from holdfast.frontier
+          where frontier.queue operator(pg_catalog.=) asked.queue
+            and frontier.priority operator(pg_catalog.<) step.priority
+          order by frontier.priority desc
+          limit 1
+        )
+        from step
+        where step.priority is not null
+      )
+      select step.priority from step where step.priority is not null
+    ) as level
+    union all
     select asked.queue, p.priority::pg_catalog.int2, asked.place
     from pg_catalog.unnest(queues) with ordinality as asked (queue, place)
     cross join pg_catalog.generate_series(-5, 5) as p (priority)
-    -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
-    where coalesce(
-      (
+    where is_thorough
+      -- Uses scalar subqueries, because PostgreSQL could run an "exists" as a hash join that reads all entries.
+      and (
         select true
         from holdfast.frontier
         where frontier.queue operator(pg_catalog.=) asked.queue
           and frontier.priority operator(pg_catalog.=) p.priority::pg_catalog.int2
         limit 1
-      ),
-      is_thorough and (
+      ) is null
+      and (
         select true
         from holdfast.job
         where job.queue operator(pg_catalog.=) asked.queue
           and job.priority operator(pg_catalog.=) p.priority::pg_catalog.int2
         limit 1
       )
-    )
   $$;
 comment on function holdfast.job_levels_of(bigint[], boolean) is
   'Returns the levels of these queues that have been claimed before. is_thorough: also returns levels that no claim has read yet. place: the '

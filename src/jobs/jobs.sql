@@ -200,10 +200,12 @@ group by unserved.queue, unserved.kind, unserved.unserved
 
 -- name: maintain prepared
 -- Also returns the oldest code version that the schema works with, and the jobs that this call has taken over from dead
--- workers. has_late: whether there are jobs whose deadline has passed. The statement expire ends these jobs.
+-- workers. has_late: whether there are jobs whose deadline has passed. The statement expire ends these jobs. epochs: number of epochs that
+-- have workers.
 select
   due_ms, moved, (select max(works_from) from holdfast.migration) as works_from, nullif(taken_over, '{}')::text as taken_over,
-  exists (select from holdfast.job_deadline where start_by <= (select clock_timestamp())) as has_late
+  exists (select from holdfast.job_deadline where start_by <= (select clock_timestamp())) as has_late,
+  (select count(distinct session)::integer from holdfast.worker) as epochs
 from holdfast.job_maintain($1::integer)
 
 -- name: expire

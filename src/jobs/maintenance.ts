@@ -10,6 +10,8 @@ interface MaintenanceRow {
   readonly taken_over: string | null
   /** Whether there are jobs whose deadline has passed. */
   readonly has_late: boolean
+  /** Number of epochs that have workers. */
+  readonly epochs: number
 }
 
 interface MaintenanceOptions {
@@ -33,8 +35,10 @@ interface CrashedRow {
   readonly crashes: number
 }
 
-/** Average interval at which dead workers are detected while any instance has work. */
+/** Average interval at which an instance runs maintenance while any instance has work. */
 const busyMs = 450
+/** Number of instances that run maintenance at this interval. In a larger fleet, each instance runs maintenance less often. */
+const maxAtBusyRate = 8
 /**
  * Idle time after which maintenance runs less often. This time is longer than the interval (at most two seconds) at
  * which workers with jobs notify the other instances.
@@ -52,7 +56,8 @@ const rollEveryMs = 3_600_000
 
 /**
  * Queue maintenance. Takes over dead workers' jobs, moves due jobs, and creates and drops partitions. One
- * instance at a time runs maintenance: about twice per second while any instance has work, and less often otherwise.
+ * instance at a time runs maintenance. While any instance has work, each instance with workers runs maintenance about twice per second, but
+ * the fleet at most about 20 times per second. Otherwise, maintenance runs less often.
  */
 export class Maintenance {
   readonly #store: JobStore
@@ -66,6 +71,7 @@ export class Maintenance {
   #timer: NodeJS.Timeout | undefined
   #dueAt = Number.POSITIVE_INFINITY
   #busyAt = Number.NEGATIVE_INFINITY
+  #busyMs = busyMs
   #rolledAt = Number.NEGATIVE_INFINITY
   #failures = 0
   #isRequested = false
@@ -104,11 +110,12 @@ export class Maintenance {
     return this.#started
   }
 
-  /** Records that at least one instance has work. */
+  /** Records that at least one instance has work. Does nothing without workers, because this instance could not run the jobs of others. */
   noteActivity(): void {
+    if (!this.#started) return
     const wasIdle = !this.isBusy
     this.#busyAt = performance.now()
-    if (wasIdle) this.runWithin(busyMs * Math.random())
+    if (wasIdle) this.runWithin(this.#busyMs * Math.random())
   }
 
   /** Whether this instance runs maintenance. */
@@ -148,10 +155,7 @@ export class Maintenance {
     }, waitMs).unref()
   }
 
-  /**
-   * Schedules maintenance if this instance has workers. Instances without workers run maintenance while they receive
-   * `jobs-running` notifications.
-   */
+  /** Schedules maintenance if this instance has workers. */
   runIfStarted(inMs: number): void {
     if (this.#started) this.runWithin(inMs)
   }
@@ -178,6 +182,7 @@ export class Maintenance {
       const [row] = await this.#store.run<MaintenanceRow>('maintain', [maxMoved])
       this.#failures = 0
       this.#worksFrom = row!.works_from
+      this.#busyMs = busyMs * Math.max(1, row!.epochs / maxAtBusyRate)
       // If the time has passed, an open transaction has locked a due job. The next run tries to move the job.
       if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
       // Another instance is running maintenance, and may have started before the request arrived.
@@ -193,7 +198,7 @@ export class Maintenance {
       this.#failures++
     }
     if (this.#failures > 0) return this.runWithin(backoffMs(this.#failures, 100, this.#idleMs))
-    this.#runRoutinely(this.isBusy ? busyMs : this.#idleMs)
+    this.#runRoutinely(this.isBusy ? this.#busyMs : this.#idleMs)
     this.runWithin(dueMs)
   }
 

@@ -1,5 +1,4 @@
-import { randomBytes } from 'node:crypto'
-import { backoffMs, type Events, keysHeldByFlow, orAborted, pause, whenAborted } from '../base/index.js'
+import { backoffMs, type Events, keysHeldByFlow, orAborted, pause, randomToken, whenAborted } from '../base/index.js'
 import { type Database, DatabaseUnreachableError, type Epoch, type Presence } from '../postgres/index.js'
 import { Permit } from './permit.js'
 import type { PermitBatcher, PermitDecision, PermitRequest, Refusal } from './permit-batcher.js'
@@ -102,8 +101,8 @@ export class PermitAcquirer {
     for (let attempt = 0; ; attempt++) {
       try {
         giveUp.wait.throwIfAborted()
-        const epoch = await this.#presentEpoch(waits, giveUp.wait)
-        const token = randomBytes(8).readBigInt64BE().toString()
+        const epoch = this.options.presence.epoch ?? (await this.#whenPresent(waits, giveUp.wait))
+        const token = randomToken()
         const request = { key, name, max, weight, token, epoch }
         const decision = waits
           ? await this.#waitInQueue(request, giveUp)
@@ -176,11 +175,9 @@ export class PermitAcquirer {
     track(batcher.sendReliably('cancel', request)).catch(() => {})
   }
 
-  /** Returns the current epoch. If there is none, waits for the next epoch: at most 2 s if the request does not set `wait`. */
-  async #presentEpoch(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
+  /** Waits for the next epoch: at most 2 s if the request does not set `wait`. */
+  async #whenPresent(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
     const { presence } = this.options
-    const { epoch } = presence
-    if (epoch) return epoch
     if (waits) return presence.whenPresent(giveUp)
     const presenceWait = new AbortController()
     const forget = whenAborted(giveUp, (reason) => presenceWait.abort(reason))

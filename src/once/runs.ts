@@ -38,7 +38,7 @@ export class Runs {
     attempt: KeyAttempt,
     giveUp: AbortSignal,
   ): Promise<AttemptResult | FinishedRun<T>> {
-    const epoch = await this.#presentEpoch(giveUp)
+    const epoch = this.#options.presence.epoch ?? (await this.#whenPresent(giveUp))
     if (!epoch) return unreachableResult('This instance has no connection to the database')
     const claim = newClaim(options, epoch.number)
     const claimed = await this.#store.claim(claim).catch((error) => {
@@ -50,7 +50,8 @@ export class Runs {
       return unreachableResult('The server has restarted, and runs from before the restart may not have ended yet')
     }
     if (claimed.state !== 'claimed') return claimed
-    const run = new Run(claim, claimed.fence, epoch, this.#context)
+    // After a loss, other callers may run the key, even in this process and even if the lost run's function has not ended.
+    const run = new Run(claim, claimed.fence, epoch, this.#context, () => attempt.end())
     try {
       if (!epoch.trusted || giveUp.aborted) {
         await this.#release(claim)
@@ -58,9 +59,6 @@ export class Runs {
         return { state: 'retry' }
       }
       attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
-      // After a loss, other callers may run the key, even in this process and even if the lost run's function has not
-      // ended.
-      whenAborted(run.delivery.signal, () => attempt.end())
       const running = this.#runAndRecord(run, options, work, codec)
       this.#inFlight.add(running)
       try {
@@ -169,10 +167,9 @@ export class Runs {
     return Math.max(responseTimeoutMs, this.#options.expiryMs)
   }
 
-  /** Returns the current epoch. Waits for a short time if a new epoch is starting. */
-  async #presentEpoch(giveUp: AbortSignal): Promise<Epoch | undefined> {
+  /** Waits for a short time, because a new epoch may be starting. */
+  async #whenPresent(giveUp: AbortSignal): Promise<Epoch | undefined> {
     const { presence } = this.#options
-    if (presence.epoch) return presence.epoch
     const tooLate = new Error('too late')
     const soon = new AbortController()
     const forget = whenAborted(giveUp, (reason) => soon.abort(reason))

@@ -1,7 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { defineJob } from '../../src/index.js'
-import { sql, sqlSession, until } from '../setup/facts.js'
+import { sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { runsAll } from '../setup/variants.ts'
 import { work } from './fixture.js'
 
 /** Counts the claims and the maintenance runs of a database in sequences, which no rollback resets. */
@@ -94,6 +95,33 @@ test('a delayed job starts maintenance on time, although all instances are idle'
   // Idle maintenance alone would find the job after up to five seconds.
   expect(performance.now() - from).toBeLessThan(2_500)
 }, 20_000)
+
+test.runIf(runsAll)(
+  'an idle fleet runs no maintenance after an instance without workers has enqueued a job',
+  async () => {
+    const url = await databaseUrl()
+    const counts = await count(url)
+    const { job, done } = await idleWorker(url)
+    const { jobs } = await open({ url })
+    await jobs.enqueue(job, 1)
+    await until('the job is done', () => done.length === 1)
+    // Maintenance runs rarely after five seconds without work.
+    await pause(8_000)
+    const before = await counts()
+    await pause(12_000)
+    // Without a look that postpones it, maintenance would run every 3.5 to 5.5 seconds.
+    expect((await counts()).maintenance - before.maintenance).toBeLessThan(2)
+  },
+  40_000,
+)
+
+test('an instance without workers runs no maintenance while other instances have work', async () => {
+  const url = await databaseUrl()
+  const counts = await count(url)
+  await open({ url })
+  await sql(url, "select pg_notify(holdfast.notification_channel(), 'jobs-running 1')")
+  await stays('no maintenance runs', async () => (await counts()).maintenance === 0, 1_000)
+})
 
 test('a worker finds the first job of a priority that was never used before', async () => {
   const url = await databaseUrl()

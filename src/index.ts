@@ -122,6 +122,7 @@ export type {
   JobInputChanges,
   JobList,
   JobOptions,
+  JobOrId,
   JobParent,
   JobRef,
   JobRetryOptions,

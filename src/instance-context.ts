@@ -298,7 +298,9 @@ function openDatabase(options: HoldfastOptions): Database {
   if (given.length !== 1) {
     throw new UsageError(
       `Expected exactly one of url, pool and sql, got ${given.length}`,
-      'For example: Holdfast.open({ url: process.env.DATABASE_URL }). Check that the variable is set.',
+      given.length > 1
+        ? 'A pool has its own connection settings: pass { pool } without url.'
+        : 'For example: Holdfast.open({ url: process.env.DATABASE_URL }). Check that the variable is set.',
     )
   }
   if (options.url !== undefined) return openPgPool({ connectionString: options.url }, poolSize)

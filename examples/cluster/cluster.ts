@@ -123,12 +123,12 @@ class Cluster {
     const at = `127.0.0.1:${proxyPort}`
     this.#superuserUrl = `postgres://postgres:${password}@${at}/postgres`
     await this.whole()
-    await this.#query(`create role holdfast login password '${password}'`)
-    await this.#query('create database holdfast owner holdfast')
-    this.url = `postgres://holdfast:${password}@${at}/holdfast`
+    await this.#query(`create role app login password '${password}'`)
+    await this.#query('create database holdfast owner app')
+    this.url = `postgres://app:${password}@${at}/holdfast`
     if (!pgbouncer) return
     const place = this.#place('pgbouncer')
-    writeFileSync(join(place, 'users.txt'), `"holdfast" "${password}"\n`)
+    writeFileSync(join(place, 'users.txt'), `"app" "${password}"\n`)
     writeFileSync(join(place, 'pgbouncer.ini'), pgbouncerConfig(poolerPort, proxyPort, join(place, 'users.txt')))
     this.#run('pgbouncer', pgbouncer, [join(place, 'pgbouncer.ini')])
     this.pooledUrl = this.url.replace(`:${proxyPort}/`, `:${poolerPort}/`)

@@ -16,11 +16,10 @@ interface SearchedSchema {
  * Holdfast's and the application's, use the session's search path.
  */
 export async function searchPath(context: DoctorContext): Promise<Finding[]> {
-  const searched = await context.query<SearchedSchema>('untrusted_schemas', [
-    context.quotedSchema,
-    await context.searchedSchemas(),
-  ])
-  return searched.map(({ schema, creators, is_before_catalog }) => {
+  const schemas = await context.searchedSchemas()
+  const searched = await context.query<SearchedSchema>('untrusted_schemas', [context.quotedSchema, schemas])
+  const own = schemas.includes(context.schema) ? [ownSchema(context)] : []
+  const untrusted = searched.map(({ schema, creators, is_before_catalog }) => {
     const isPublic = creators.includes('')
     const who = isPublic ? 'every role' : formatList(creators)
     const grantees = isPublic ? 'public' : creators.map(quoteIdentifier).join(', ')
@@ -40,5 +39,21 @@ export async function searchPath(context: DoctorContext): Promise<Finding[]> {
             sql: [`revoke create on schema ${quoteIdentifier(schema)} from ${grantees}`],
           },
     })
+  })
+  return [...own, ...untrusted]
+}
+
+/** The application's tables are created in Holdfast's schema, and a name such as `job` stands for Holdfast's table. */
+function ownSchema({ schema }: DoctorContext): Finding {
+  return finding({
+    id: 'search-path',
+    severity: 'risky',
+    subject: schema,
+    text: `Pool sessions search Holdfast's schema ${schema}`,
+    why: 'A table that your application creates without a schema is then created among the tables of Holdfast, and statements can change the tables of Holdfast by mistake.',
+    facts: { schema },
+    fix: {
+      text: 'Connect as a role that does not have the name of the schema, or remove the schema from the search_path setting. The default search_path contains a schema with the name of the role.',
+    },
   })
 }

@@ -59,7 +59,7 @@ export class DataDirectory {
     const password = randomBytes(16).toString('hex')
     const given = join(this.#initDirectory, 'password')
     await this.#write(given, password)
-    const args = ['-D', this.path, '-U', 'holdfast', '--auth=scram-sha-256', `--pwfile=${given}`]
+    const args = ['-D', this.path, '-U', 'postgres', '--auth=scram-sha-256', `--pwfile=${given}`]
     args.push('--encoding=UTF8', '--locale=C', '--no-instructions')
     // This locale is the same on every system. Unlike the locale C, it supports non-ASCII letters.
     if (major >= 17) args.push('--locale-provider=builtin', '--builtin-locale=C.UTF-8')

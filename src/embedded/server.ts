@@ -193,6 +193,6 @@ export class EmbeddedServer implements AsyncDisposable {
   }
 
   #urlOf(database: string): string {
-    return `postgres://holdfast:${this.#password}@127.0.0.1:${this.#port}/${encodeURIComponent(database)}`
+    return `postgres://postgres:${this.#password}@127.0.0.1:${this.#port}/${encodeURIComponent(database)}`
   }
 }

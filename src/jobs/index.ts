@@ -49,7 +49,7 @@ export {
 } from './found-jobs.js'
 export type { ImportOptions, ImportResult } from './import/import.js'
 export { type ImportSource, importSources, type SkipReason } from './import/source.js'
-export type { JobRef } from './job-ref.js'
+export type { JobOrId, JobRef } from './job-ref.js'
 export type { JobStep } from './job-step.js'
 export { Jobs, type ResultOptions, type RetryJobOptions, type SendOptions, type WorkOptions } from './jobs.js'
 export type { LaneOptions, LanePolicy } from './lanes.js'

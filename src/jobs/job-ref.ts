@@ -9,3 +9,6 @@ export interface JobRef<Result = unknown> {
   /** Type of the result. This property does not exist at run time. */
   readonly '~types'?: { readonly result: Result } | undefined
 }
+
+/** A job, such as the reference that `enqueue` returns or the status that `find` returns, or its ID. */
+export type JobOrId = { readonly id: number } | number

@@ -39,7 +39,7 @@ import {
 import { type ImportOptions, type ImportResult, importJobs } from './import/import.js'
 import type { ImportSource } from './import/source.js'
 import type { Intake } from './intake.js'
-import type { JobRef } from './job-ref.js'
+import type { JobOrId, JobRef } from './job-ref.js'
 import type { Maintenance } from './maintenance.js'
 import { type JobStatus, type StatusRow, statusOf } from './status.js'
 import type { JobStore } from './store.js'
@@ -255,14 +255,14 @@ export class Jobs {
   }
 
   /**
-   * Returns a workflow's status. Accepts the workflow's ID or the ID of any of its jobs. Returns null if the
+   * Returns a workflow's status. Accepts the workflow, any of its jobs, or their IDs. Returns null if the
    * workflow does not exist, or if the history no longer contains any of its jobs.
    *
    * @example
    * const { isOver, counts } = (await holdfast.jobs.workflow(id))!
    */
-  async workflow(id: number): Promise<WorkflowStatus | null> {
-    const rows = await this.#store.read<WorkflowRow>('workflow', [checkId(id)])
+  async workflow(workflow: JobOrId): Promise<WorkflowStatus | null> {
+    const rows = await this.#store.read<WorkflowRow>('workflow', [idOf(workflow)])
     return rows.length === 0 ? null : workflowOf(rows)
   }
 
@@ -307,7 +307,8 @@ export class Jobs {
    * @example
    * await holdfast.jobs.cancel(job.id, 'the order was withdrawn')
    */
-  async cancel(id: number, reason?: string): Promise<boolean> {
+  async cancel(job: JobOrId, reason?: string): Promise<boolean> {
+    const id = idOf(job)
     const text = reasonOf({ reason })
     return this.#calls.write(() => this.#cancel(id, text))
   }
@@ -315,7 +316,7 @@ export class Jobs {
   async #cancel(id: number, reason: string): Promise<boolean> {
     // Retries, because the job may move between tables during the query.
     for (let tries = 0; tries < 5; tries++) {
-      const [row] = await this.#store.run<{ follow_ups: string | null }>('cancel', [checkId(id), clip(reason)])
+      const [row] = await this.#store.run<{ follow_ups: string | null }>('cancel', [id, clip(reason)])
       if (row) {
         this.#followUps.add(row.follow_ups)
         return true
@@ -334,8 +335,8 @@ export class Jobs {
    * @example
    * await holdfast.jobs.retry(job.id)
    */
-  async retry(id: number, options?: RetryJobOptions): Promise<boolean> {
-    checkId(id)
+  async retry(job: JobOrId, options?: RetryJobOptions): Promise<boolean> {
+    const id = idOf(job)
     const { fromStart = false } = readOptions('jobs.retry', options, retryRules)
     const [row] = await this.#calls.write(() => this.#store.write<{ is_retried: boolean }>('retry', [id, fromStart]))
     if (row!.is_retried) this.#followUps.admit([id])
@@ -350,12 +351,13 @@ export class Jobs {
    * @example
    * await holdfast.jobs.update(job.id, { definition: sendEmail, input: { to: 'bob@example.com' }, delay: '1h' })
    */
-  update<Input>(id: number, changes: JobInputChanges<Input>): Promise<boolean>
+  update<Input>(job: JobOrId, changes: JobInputChanges<Input>): Promise<boolean>
   /** Changes when a job runs, without changing its input. */
-  update(id: number, changes: JobChanges): Promise<boolean>
+  update(job: JobOrId, changes: JobChanges): Promise<boolean>
   /** @internal */
-  async update(id: number, changes: JobChanges): Promise<boolean> {
-    const values = await updateValues(checkId(id), changes)
+  async update(job: JobOrId, changes: JobChanges): Promise<boolean> {
+    const id = idOf(job)
+    const values = await updateValues(id, changes)
     const [row] = await this.#calls.write(() => this.#store.run<{ kind: string | null }>('update', values))
     const expected = values[1]
     if (row!.kind !== null && expected !== null && row!.kind !== expected) {
@@ -428,9 +430,9 @@ export class Jobs {
    * @example
    * for await (const { state, progress } of holdfast.jobs.watch(job)) console.log(state, progress)
    */
-  async *watch(job: JobRef | number, options?: { signal?: AbortSignal | undefined }): AsyncGenerator<JobStatus, void> {
+  async *watch(job: JobOrId, options?: { signal?: AbortSignal | undefined }): AsyncGenerator<JobStatus, void> {
     const { signal: given } = readOptions('jobs.watch', options, { signal: abortSignal })
-    const id = checkId(typeof job === 'object' && job !== null ? job.id : job)
+    const id = idOf(job)
     this.#calls.throwIfClosed()
     const signal = given ? AbortSignal.any([this.#calls.closing, given]) : this.#calls.closing
     for (let seen: string | undefined; ; ) {
@@ -475,8 +477,8 @@ export class Jobs {
    * @example
    * await holdfast.jobs.send(job.id, 'approved', { by: 'ada' })
    */
-  async send(id: number, event: string, data: unknown = null, options?: SendOptions): Promise<boolean> {
-    checkId(id)
+  async send(job: JobOrId, event: string, data: unknown = null, options?: SendOptions): Promise<boolean> {
+    const id = idOf(job)
     checkName(event, 'event')
     const { tx, key = null } = readOptions('jobs.send', options, sendRules)
     const json = toJson(data, 'the data of an event') ?? 'null'
@@ -497,9 +499,10 @@ export class Jobs {
    * @example
    * const status = await holdfast.jobs.find(job.id)
    */
-  async find(id: number): Promise<JobStatus | null> {
+  async find(job: JobOrId): Promise<JobStatus | null> {
+    const id = idOf(job)
     for (let tries = 0; tries < 2; tries++) {
-      const [row] = await this.#store.run<StatusRow>('find', [checkId(id)])
+      const [row] = await this.#store.run<StatusRow>('find', [id])
       if (!row) continue
       const isWaiting = row.state === 'waiting' || row.state === 'ready'
       const [why] = isWaiting ? await this.#store.read<WaitsForRow>('waits_for', [id]) : []
@@ -518,22 +521,21 @@ export class Jobs {
    * const report = await holdfast.jobs.result(job, { wait: '10s' })
    */
   result<Result>(job: JobRef<Result>, options?: ResultOptions): Promise<Result>
-  /** Waits until the job with this ID ends, and returns the job's result. */
-  result(id: number, options?: ResultOptions): Promise<unknown>
+  /** Waits until this job ends, and returns its result. */
+  result(job: JobOrId, options?: ResultOptions): Promise<unknown>
   /** @internal */
-  result(job: JobRef | number, options?: ResultOptions): Promise<unknown> {
-    const id = typeof job === 'object' && job !== null ? job.id : job
+  result(job: JobOrId, options?: ResultOptions): Promise<unknown> {
     return this.#calls.run(
       'jobs.result',
-      () => `job ${id}`,
+      () => `job ${idOf(job)}`,
       true,
-      () => this.#result(id, options),
+      () => this.#result(job, options),
     )
   }
 
-  async #result(id: number, options: ResultOptions | undefined): Promise<unknown> {
+  async #result(job: JobOrId, options: ResultOptions | undefined): Promise<unknown> {
     const { wait = defaultTimes.jobResultWaitMs, signal } = readOptions('jobs.result', options, resultRules)
-    checkId(id)
+    const id = idOf(job)
     const until = performance.now() + wait
     const giveUp = new AbortController()
     const forgets = [this.#calls.closing, signal].map((one) => whenAborted(one, (reason) => giveUp.abort(reason)))
@@ -685,7 +687,9 @@ export class Jobs {
   }
 }
 
-function checkId(given: unknown): number {
-  if (Number.isSafeInteger(given) && (given as number) > 0) return given as number
-  throw new UsageError(`Expected a job id (a positive whole number), got ${describe(given)}`)
+/** Accepts an ID, or an object with an ID, such as a reference to a job or the status of a job. */
+function idOf(given: unknown): number {
+  const id = typeof given === 'object' && given !== null ? (given as { id?: unknown }).id : given
+  if (Number.isSafeInteger(id) && (id as number) > 0) return id as number
+  throw new UsageError(`Expected a job or its id (a positive whole number), got ${describe(given)}`)
 }

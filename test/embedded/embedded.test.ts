@@ -88,7 +88,7 @@ const eventually = (fact: () => boolean) => expect.poll(fact, { timeout: 60_000,
 describe('an embedded server', { timeout: 120_000 }, () => {
   test('a server has UTF-8 and safe settings, requires its password, and never runs as root', async () => {
     const server = await start({ settings: { shared_preload_libraries: 'pg_stat_statements' } })
-    expect(server.url).toMatch(new RegExp(`^postgres://holdfast:\\w+@127.0.0.1:${server.port}/postgres$`))
+    expect(server.url).toMatch(new RegExp(`^postgres://postgres:\\w+@127.0.0.1:${server.port}/postgres$`))
     const [row] = await query<Record<string, string>>(
       server.url,
       `select current_setting('server_version') as version, current_setting('server_encoding') as encoding,

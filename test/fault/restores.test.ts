@@ -354,7 +354,7 @@ describe.skipIf(withoutPrograms)('pg_upgrade', { timeout: 120_000 }, () => {
     await outside.visit(url)
     await outside.visit(url)
     const fresh = await startCluster({ dataDir: upgraded })
-    for (const one of [server, fresh]) await sql(one.url, `alter role holdfast password '${new URL(url).password}'`)
+    for (const one of [server, fresh]) await sql(one.url, `alter role postgres password '${new URL(url).password}'`)
     await server.stop()
     await fresh.stop()
     for (const path of [old, upgraded])
@@ -362,7 +362,7 @@ describe.skipIf(withoutPrograms)('pg_upgrade', { timeout: 120_000 }, () => {
     const at = [programsDirectory, programsDirectory, old, upgraded]
     const args = ['-b', '-B', '-d', '-D'].flatMap((option, place) => [option, at[place]!])
     execFileSync('chmod', ['777', directory])
-    await runProgram('pg_upgrade', [...args, '-U', 'holdfast', '-s', '/tmp'], upgraded)
+    await runProgram('pg_upgrade', [...args, '-U', 'postgres', '-s', '/tmp'], upgraded)
     const now = await startCluster({ dataDir: upgraded })
     const address = url.replace(`:${server.port}/`, `:${now.port}/`)
     for (let visit = 0; visit < 3; visit++) await outside.visit(address)

@@ -672,7 +672,7 @@ test('invalid definitions and arguments throw a UsageError', async () => {
   )
   await refused('Expected a list of definitions made by defineJob, got an empty array', () => jobs.work([]))
   await refused('Two job definitions have the same name "job"', () => jobs.work([job, job]))
-  await refused('Expected a job id (a positive whole number), got "1" (string)', () => jobs.find('1' as never))
+  await refused('Expected a job or its id (a positive whole number), got "1" (string)', () => jobs.find('1' as never))
   await refused('Expected the delay of JobOutcome.retryAfter to be a duration', () =>
     JobOutcome.retryAfter('soon' as never),
   )

@@ -11,7 +11,7 @@ async function start(user: string, wait: Duration) {
     return '202 export started'
   } catch (error) {
     if (!(error instanceof LimitReachedError)) throw error
-    return `409 an export is already running (${error.inUse} of ${error.max})`
+    return `429 an export is already running (${error.inUse} of ${error.max})`
   }
 }
 

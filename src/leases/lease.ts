@@ -97,7 +97,8 @@ export class Lease extends Handle {
 
   /**
    * Makes the transaction fail with a `StaleFenceError` if the lease has ended. Call `guard` inside the transaction,
-   * before the commit. A guarded transaction never overwrites a later holder's writes.
+   * before the commit. A guarded transaction never overwrites a later holder's writes. Throws a `LeaseLostError` if this process already
+   * knows that the lease was lost.
    *
    * @example
    * await lease.guard(client)

@@ -60,7 +60,7 @@ export class Lock extends Handle {
   /**
    * Makes the transaction fail with a `StaleFenceError` if another holder may have acquired the lock. Call `guard`
    * inside the transaction, before the commit. A guarded transaction never overwrites a later holder's writes.
-   * Requires an exclusive lock.
+   * Requires an exclusive lock. Throws a `LockLostError` if this process already knows that the lock was lost.
    *
    * @example
    * await lock.guard(client)

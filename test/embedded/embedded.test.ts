@@ -108,7 +108,7 @@ describe('an embedded server', { timeout: 120_000 }, () => {
     })
     expect(server.logTail()).toContain('ready to accept connections')
 
-    const wrongPassword = server.url.replace(/holdfast:\w+@/, 'holdfast:guess@')
+    const wrongPassword = server.url.replace(/postgres:\w+@/, 'postgres:guess@')
     await expect(query(wrongPassword, 'select 1')).rejects.toMatchObject({ code: '28P01' })
     const uid = execFileSync('ps', ['-o', 'uid=', '-p', `${postmasterOf(server)}`], { encoding: 'utf8' })
     expect(Number(uid)).toBe(isRoot ? nobody : process.getuid!())

@@ -24,6 +24,7 @@ export class FollowUps {
   #ids: number[] = []
   #mustRecheck = false
   #hasUnowned = false
+  #admitting = 0
   #running: Promise<void> | undefined
 
   /** `onReady` is called when jobs have become ready. */
@@ -45,6 +46,11 @@ export class FollowUps {
   admit(ids: readonly number[]): void {
     for (const id of ids) this.#ids.push(id)
     this.#start()
+  }
+
+  /** Whether a statement that admits new jobs is pending or running. */
+  get isAdmitting(): boolean {
+    return this.#ids.length + this.#admitting > 0
   }
 
   /** Looks up this epoch's follow-ups in the database, because a response was lost. */
@@ -81,6 +87,7 @@ export class FollowUps {
       if (this.#closing.signal.aborted) return
       const numbers = this.#numbers.splice(0, maxPerStatement)
       const ids = this.#ids.splice(0, maxPerStatement)
+      this.#admitting = ids.length
       const isUnsure = this.#mustRecheck
       this.#mustRecheck = false
       const epoch = isUnsure ? this.#presence.epoch?.number : this.#hasUnowned ? unownedSession : undefined
@@ -103,6 +110,7 @@ export class FollowUps {
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }
+      this.#admitting = 0
     }
   }
 }

@@ -4,7 +4,12 @@
 -- name: enqueue prepared
 -- Enqueues jobs. Returns their ids in the order of the inputs, and which are new if they have unique keys. See job_enqueue.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
-from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text, $5::text::json)
+from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text, $5::text::json, $6::bigint)
+
+-- name: reserve prepared
+-- Reserves room in budgets for jobs that the next statement enqueues. See lane_reserve.
+select number, array_to_string(reserved, ',') as heads
+from holdfast.lane_reserve($1::text::json)
 
 -- name: record_queue
 -- Stores a queue's name, which is shown to people.

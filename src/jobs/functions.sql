@@ -1950,7 +1950,7 @@ comment on function holdfast.job_delete_claims(bigint[]) is
   'Deletes claims whose jobs have all ended. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
 
 create or replace function holdfast.job_done(
-  ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
+  ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[], out urgent boolean
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -2036,13 +2036,24 @@ create or replace function holdfast.job_done(
       insert into holdfast.follow_up (session, keys, weights, ended)
       values (owner, returned_keys, returned_weights, awaited)
       returning array[number] into follow_ups;
+      urgent := awaited is not null or exists (
+        select
+        from unnest(returned_keys) as returned (key)
+        cross join lateral (
+          select * from holdfast.lane where lane.key = returned.key order by version desc limit 1
+        ) as l
+        where l.scope = 'round'
+          or l.active > l.max / 2
+          or not holdfast.lane_is_empty(l.cursors)
+      );
     end if;
   end
   $$;
 comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
   'Records that jobs are done, and deletes claims that have no jobs left. An outcome is accepted only if the claim with this fencing token '
   'exists and contains the job. recorded is null if all outcomes were accepted. Otherwise it lists the jobs whose outcome is recorded, by '
-  'this call or earlier. follow_ups are for job_run_follow_ups.';
+  'this call or earlier. follow_ups are for job_run_follow_ups. urgent: another job may need the room that the jobs return. Otherwise no job is '
+  'waiting for it, and at least half of it is free.';
 
 create or replace function holdfast.job_failure_details(attempt integer, claimed_at timestamptz, session integer) returns jsonb
   language sql volatile

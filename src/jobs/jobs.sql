@@ -88,7 +88,7 @@ select state, fence, jobs, is_drained, large_id, json_out(large_input) as large_
 from holdfast.job_claim($1::integer, $2::bigint, $3::text::bigint[], $4::text[], $5::integer, $6::boolean, $7::boolean)
 
 -- name: done prepared
-select recorded, array_to_string(follow_ups, ',') as numbers
+select recorded, array_to_string(follow_ups, ',') as numbers, urgent
 from holdfast.job_done($1::text::bigint[], $2::text::bigint[], $3::text::json, $4::text::bigint[])
 
 -- name: end prepared

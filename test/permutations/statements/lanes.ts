@@ -158,7 +158,12 @@ export const reservation: Statement<Facts> = {
     {
       name: 'an expired reservation keeps its room',
       function: 'job_run_follow_ups',
-      edits: [['from expired cross join lateral unnest(expired.keys, expired.weights) as p (key, weight)', 'from expired, unnest(null::bigint[], null::integer[]) as p (key, weight)']],
+      edits: [
+        [
+          'from expired cross join lateral unnest(expired.keys, expired.weights) as p (key, weight)',
+          'from expired, unnest(null::bigint[], null::integer[]) as p (key, weight)',
+        ],
+      ],
     },
   ],
   async prepare(world) {

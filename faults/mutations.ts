@@ -345,7 +345,11 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a rate window is counted twice',
     edits: [
-      [functions('jobs'), 'make_interval(secs => c.more * every / 1e6)', 'make_interval(secs => c.more * every / 2e6)'],
+      [
+        functions('jobs'),
+        'make_interval(secs => weights * every / 1e6)',
+        'make_interval(secs => weights * every / 2e6)',
+      ],
     ],
     onlyRooms: ['jobs'],
     onlyFaults: ['kill'],

@@ -28,6 +28,8 @@ export interface RecordResult {
    * changes its case.
    */
   readonly numbers: string | null
+  /** False if the follow-ups may wait for a short time. Undefined for other statements than `done`. */
+  readonly urgent?: boolean | null
 }
 
 const maxPerStatement = 2_000
@@ -172,7 +174,7 @@ export class Endings {
     try {
       const rows = await this.#retryUntilRecorded<RecordResult>('done', values, hasResults)
       if (rows === undefined) return
-      this.#followUps.add(rows[0]!.numbers)
+      this.#followUps.add(rows[0]!.numbers, rows[0]!.urgent !== false)
       if (rows[0]!.recorded) this.refusedEnds += batch.length - rows[0]!.recorded.length
       this.recorded(batch, emptied)
     } catch (error) {

@@ -5,11 +5,11 @@ import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
 
 /**
- * Condition that a new job waits for: nothing, its start time, or other jobs. A second statement admits jobs that wait
- * for other jobs. Calls with different conditions do not share a statement, because the cheap calls would have to wait
- * for the expensive calls.
+ * Condition that a new job waits for: nothing, its start time, room in its budgets, or other jobs. A second statement
+ * admits jobs that wait for other jobs or for room. Calls with different conditions do not share a statement, because the
+ * cheap calls would have to wait for the expensive calls.
  */
-export type EnqueueClass = 'ready' | 'delayed' | 'linked'
+export type EnqueueClass = 'ready' | 'delayed' | 'budgeted' | 'linked'
 
 interface NewJob {
   /** Start of a JSON object with the job's options. Jobs with the same head are grouped. */
@@ -18,6 +18,13 @@ interface NewJob {
   readonly payload: string
   /** Meta as JSON. Undefined if the job has none. */
   readonly meta?: string | undefined
+}
+
+/** Room in budgets that is reserved for the jobs of some heads. */
+interface Reservation {
+  readonly number: string
+  /** Positions of these heads, from 1. */
+  readonly heads: ReadonlySet<number>
 }
 
 /** Combines single jobs that are enqueued in the same turn of the event loop into one statement. */
@@ -34,6 +41,7 @@ export class Enqueuing {
     this.single = {
       ready: gather('ready'),
       delayed: gather('delayed'),
+      budgeted: gather('budgeted'),
       linked: gather('linked'),
     }
   }
@@ -46,7 +54,9 @@ export class Enqueuing {
     waits: EnqueueClass,
     tx: Executor | undefined,
   ): Promise<number[]> {
-    return this.#run(waits, [headOf(head, 0, payloads.length)], payloads, metas, tx)
+    const heads = [headOf(head, 0, payloads.length)]
+    const reservation = waits === 'budgeted' && !tx ? await this.#reserve(heads) : undefined
+    return this.#run(waits, heads, payloads, metas, tx, reservation?.number)
   }
 
   /** Enqueues jobs that have different heads, in the given order and in one statement. */
@@ -72,43 +82,79 @@ export class Enqueuing {
     payloads: readonly string[],
     metas: readonly (string | undefined)[],
     tx?: Executor,
+    reservation?: string,
   ): Promise<number[]> {
-    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, tx === undefined, null, writeMetas(metas)]
+    const values = valuesOf(heads, payloads, metas, tx === undefined, reservation)
     const [row] = tx
       ? await this.#store.runIn<{ ids: string }>(tx, 'enqueue', values)
       : await this.#store.run<{ ids: string }>('enqueue', values)
     const ids = row!.ids.split(',').map(Number)
-    if (waits === 'linked' && !tx) this.#followUps.admit(ids)
+    if (!tx && reservation === undefined && (waits === 'linked' || waits === 'budgeted')) this.#followUps.admit(ids)
     return ids
   }
 
+  /**
+   * Reserves room in the budgets of these jobs, in a separate statement that keeps no lock until the next commit has been
+   * flushed. Returns undefined if there is no room, or if earlier jobs of this process are being admitted, because these
+   * jobs come first.
+   */
+  async #reserve(heads: readonly string[]): Promise<Reservation | undefined> {
+    if (this.#followUps.isAdmitting) return undefined
+    const [row] = await this.#store.run<{ number: string | null; heads: string }>('reserve', [`[${heads.join(',')}]`])
+    const { number, heads: reserved } = row!
+    return number === null ? undefined : { number, heads: new Set(reserved.split(',').map(Number)) }
+  }
+
   async #enqueue(waits: EnqueueClass, asked: readonly NewJob[]): Promise<number[]> {
-    const groups = new Map<string, number[]>()
+    const places = new Map<string, number[]>()
     for (const [at, { head }] of asked.entries()) {
-      const group = groups.get(head)
+      const group = places.get(head)
       if (group) group.push(at)
-      else groups.set(head, [at])
+      else places.set(head, [at])
     }
-    let lastInput = 0
-    const heads = [...groups].map(([head, { length }]) => {
-      lastInput += length
-      return headOf(head, lastInput - length, lastInput)
-    })
-    const order = [...groups.values()].flat()
-    const ids = await this.#run(
-      waits,
-      heads,
-      order.map((at) => asked[at]!.payload),
-      order.map((at) => asked[at]!.meta),
-    )
-    if (groups.size === 1) return ids
+    const groups = [...places].map(([head, places]) => ({ head, places }))
+    const reservation = waits === 'budgeted' ? await this.#reserve(headsOf(groups)) : undefined
+    const hasRoom = groups.map((_, at) => reservation !== undefined && reservation.heads.has(at + 1))
     const answers = new Array<number>(asked.length)
-    for (const [nth, at] of order.entries()) answers[at] = ids[nth]!
+    for (const isReserved of [true, false]) {
+      const some = groups.filter((_, at) => hasRoom[at] === isReserved)
+      if (some.length === 0) continue
+      const order = some.flatMap(({ places }) => places)
+      const ids = await this.#run(
+        waits,
+        headsOf(some),
+        order.map((at) => asked[at]!.payload),
+        order.map((at) => asked[at]!.meta),
+        undefined,
+        isReserved ? reservation!.number : undefined,
+      )
+      for (const [nth, at] of order.entries()) answers[at] = ids[nth]!
+    }
     return answers
   }
+}
+
+/** Returns the completed heads of jobs that are enqueued in this order. */
+function headsOf(groups: readonly { readonly head: string; readonly places: readonly number[] }[]): string[] {
+  let lastInput = 0
+  return groups.map(({ head, places }) => {
+    lastInput += places.length
+    return headOf(head, lastInput - places.length, lastInput)
+  })
 }
 
 /** Completes the head for the inputs with the numbers `afterInput` + 1 to `lastInput`. */
 function headOf(head: string, afterInput: number, lastInput: number): string {
   return `${head},"after_input":${afterInput},"last_input":${lastInput}}`
+}
+
+/** Returns the parameters of the statement `enqueue`. */
+export function valuesOf(
+  heads: readonly string[],
+  payloads: readonly string[],
+  metas: readonly (string | undefined)[],
+  isAlone: boolean,
+  reservation?: string,
+): unknown[] {
+  return [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, isAlone, null, writeMetas(metas), reservation ?? null]
 }

@@ -5,6 +5,8 @@ import type { JobStore } from './store.js'
 
 const maxTries = 5
 const maxPerStatement = 1_000
+/** Time for which follow-ups that are not urgent are collected. */
+const collectMs = 200
 /** Session number of follow-ups that no live worker owns. */
 const unownedSession = 0
 
@@ -21,9 +23,13 @@ export class FollowUps {
   readonly #onReady: () => void
   readonly #closing = new AbortController()
   #numbers: string[] = []
+  /** Follow-ups that are not urgent. The timer, or the next statement, runs them. */
+  #collected: string[] = []
+  #timer: NodeJS.Timeout | undefined
   #ids: number[] = []
   #mustRecheck = false
   #hasUnowned = false
+  #admitting = 0
   #running: Promise<void> | undefined
 
   /** `onReady` is called when jobs have become ready. */
@@ -34,17 +40,33 @@ export class FollowUps {
     this.#onReady = onReady
   }
 
-  /** Adds follow-ups. Their numbers are separated by commas. */
-  add(numbers: string | null | undefined): void {
+  /** Adds follow-ups. Their numbers are separated by commas. Follow-ups that are not urgent run together a little later. */
+  add(numbers: string | null | undefined, isUrgent = true): void {
     if (!numbers) return
-    this.#numbers.push(numbers)
+    this.#collected.push(numbers)
+    if (isUrgent) this.#flush()
+    else this.#timer ??= setTimeout(() => this.#flush(), collectMs)
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#collected.length === 0) return
+    this.#numbers.push(...this.#collected.splice(0))
     this.#start()
   }
 
   /** Adds waiting jobs that can be admitted if their conditions are met. */
   admit(ids: readonly number[]): void {
     for (const id of ids) this.#ids.push(id)
+    // These jobs may need the room that the collected follow-ups return.
+    this.#flush()
     this.#start()
+  }
+
+  /** Whether a statement that admits new jobs is pending or running. */
+  get isAdmitting(): boolean {
+    return this.#ids.length + this.#admitting > 0
   }
 
   /** Looks up this epoch's follow-ups in the database, because a response was lost. */
@@ -54,11 +76,13 @@ export class FollowUps {
   }
 
   async settled(): Promise<void> {
+    this.#flush()
     while (this.#running) await this.#running
   }
 
   async close(): Promise<void> {
     this.#closing.abort()
+    clearTimeout(this.#timer)
     await this.#running
   }
 
@@ -81,6 +105,7 @@ export class FollowUps {
       if (this.#closing.signal.aborted) return
       const numbers = this.#numbers.splice(0, maxPerStatement)
       const ids = this.#ids.splice(0, maxPerStatement)
+      this.#admitting = ids.length
       const isUnsure = this.#mustRecheck
       this.#mustRecheck = false
       const epoch = isUnsure ? this.#presence.epoch?.number : this.#hasUnowned ? unownedSession : undefined
@@ -103,6 +128,7 @@ export class FollowUps {
         if (failures < maxTries) this.#ids.push(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }
+      this.#admitting = 0
     }
   }
 }

@@ -317,14 +317,17 @@ create or replace function holdfast.lane_faults() returns table (key bigint, nam
         and f.state = 'ready'
         and f.links ?| '{lane,budgets}'
         and not exists (select from holdfast.job_ready r where r.entry = f.entry)
-      union all
-      select linked->'links', coalesce(linked->>'holds', 'all') from holdfast.follow_up where linked->'links' ?| '{lane,budgets}'
     ),
     counted as (
-      select p.key, sum(p.weight) as weights
-      from placed
-      cross join lateral holdfast.job_places(placed.links, placed.holds) as p
-      group by p.key
+      select key, sum(weight) as weights
+      from (
+        select p.key, p.weight from placed cross join lateral holdfast.job_places(placed.links, placed.holds) as p
+        union all
+        select p.key, p.weight from holdfast.follow_up cross join lateral unnest(keys, weights) as p (key, weight)
+        union all
+        select p.key, p.weight from holdfast.lane_reservation cross join lateral unnest(keys, weights) as p (key, weight)
+      ) as facts
+      group by key
     )
     select coalesce(lane.key, counted.key), lane.name, lane.active, coalesce(counted.weights, 0)
     from holdfast.lane
@@ -536,6 +539,7 @@ create or replace function holdfast.job_enqueue(
   is_alone boolean,
   patience text,
   metas json default null,
+  reservation bigint default null,
   out ids bigint[],
   out are_new boolean[]
 )
@@ -544,8 +548,14 @@ create or replace function holdfast.job_enqueue(
   as $$
   declare
     kinds_of_heads record;
+    is_reserved boolean := false;
     this_era constant integer := holdfast.job_era();
   begin
+    if reservation is not null then
+      -- Maintenance deletes a reservation that has expired. Each of both returns the room or uses it, but never both.
+      delete from holdfast.lane_reservation where number = reservation;
+      is_reserved := found;
+    end if;
     -- A head contains the options that several jobs share. Most heads have none of the options below. A search in the text costs less than
     -- parsing the JSON.
     if heads::text ~ '"(delay_ms|run_at|start_by|start_by_ms|links|unique)"\s*:' then
@@ -566,8 +576,9 @@ create or replace function holdfast.job_enqueue(
         select u.ids, u.are_new into ids, are_new from holdfast.job_enqueue_unique(heads, inputs, metas, is_alone, patience) as u;
         return;
       end if;
-      if kinds_of_heads.may_wait then
-        ids := holdfast.job_enqueue_waiting(heads, inputs, metas, is_alone);
+      if kinds_of_heads.may_wait and not is_reserved then
+        -- A caller that has a reservation does not admit the jobs.
+        ids := holdfast.job_enqueue_waiting(heads, inputs, metas, is_alone and reservation is null);
         return;
       end if;
     end if;
@@ -593,12 +604,12 @@ create or replace function holdfast.job_enqueue(
     end if;
   end
   $$;
-comment on function holdfast.job_enqueue(json, json, boolean, text, json) is
+comment on function holdfast.job_enqueue(json, json, boolean, text, json, bigint) is
   'Enqueues jobs. Returns their ids in the order of the inputs. A head applies to the inputs after_input + 1 to last_input: '
   '[{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}]. It may contain "delay_ms", "run_at", '
   '"start_by", "start_by_ms", "links", "unique" (see job_enqueue_unique), "failed" and "log" (of an imported job), and an "id" that the caller has reserved. '
   'is_alone: the call is the only statement in its transaction. patience: see job_enqueue_unique. metas: the meta of each input, in the same '
-  'order. Null if no job has a meta.';
+  'order. Null if no job has a meta. reservation: number of the room that lane_reserve has reserved for all these jobs. Null if there is none.';
 
 create or replace function holdfast.job_enqueue_waiting(heads json, inputs json, metas json, is_alone boolean) returns bigint[]
   language plpgsql
@@ -1279,17 +1290,17 @@ create or replace function holdfast.job_text(
   as $$
     -- The short form is enough for most jobs, which have only default values. Building the long form costs as much as the claim itself.
     select case
-      when priority operator(pg_catalog.=) 0 and failed is null and crashes is null and max_crashes is null and links is null
-        and meta is null
+      when priority operator(pg_catalog.=) 0 and failed is null and crashes is null and max_crashes is null and meta is null
+        and (links is null or links operator(pg_catalog.-) '{lane,budgets,group}'::text[] operator(pg_catalog.=) '{}')
       then pg_catalog.concat('[', id, ',', kind, ',', payload, ']')
       else pg_catalog.concat(
         '[', id, ',', kind, ',', payload, ',', priority, ',', coalesce(failed, 0), ',', coalesce(crashes, 0::pg_catalog.int2), ',',
-        coalesce(max_crashes, 3::pg_catalog.int2), ',', coalesce(links::text, 'null'), ',' operator(pg_catalog.||) meta::text, ']'
+        coalesce(max_crashes, 3::pg_catalog.int2), ',', coalesce((links operator(pg_catalog.-) '{lane,budgets,group}'::text[])::text, 'null'), ',' operator(pg_catalog.||) meta::text, ']'
       )
     end
   $$;
 comment on function holdfast.job_text(bigint, integer, json, smallint, integer, smallint, smallint, jsonb, json) is
-  'Describes a claimed job for the worker. kind is the position in the list of kinds.';
+  'Describes a claimed job for the worker, without the limits that its admission has checked. kind is the position in the list of kinds.';
 
 create or replace function holdfast.job_claim_keyed(keyed jsonb, most integer, out ids bigint[], out texts text, out linked jsonb)
   language plpgsql
@@ -1383,8 +1394,7 @@ create or replace function holdfast.job_claim_others(others jsonb, most integer,
   $$;
 comment on function holdfast.job_claim_others(jsonb, integer) is
   'Processes entries that a claim has read and that need more than their text. Entries of unknown kinds move to job_skipped (at is null). '
-  'Jobs in lanes are claimed with their links, and jobs with unique keys by job_claim_keyed. Jobs whose deadline has passed are not '
-  'claimed.';
+  'Jobs with unique keys are claimed by job_claim_keyed. Jobs whose deadline has passed are not claimed.';
 
 -- PostgreSQL inlines this function only without a search_path setting. Therefore each name is qualified with its schema.
 create or replace function holdfast.job_levels_of(queues bigint[], is_thorough boolean)
@@ -1589,7 +1599,7 @@ comment on function holdfast.job_next_window(holdfast.frontier, integer) is
 
 create or replace function holdfast.job_read_window(
   inout f holdfast.frontier, kinds text[], most integer, out count integer, out ids bigint[], out texts text, out large_ids bigint[],
-  out large_entries bigint[], out large_times timestamptz[], out others jsonb
+  out large_entries bigint[], out large_times timestamptz[], out placed_ids bigint[], out placed_links jsonb[], out others jsonb
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
@@ -1687,14 +1697,16 @@ create or replace function holdfast.job_read_window(
       array_agg(id) filter (where is_plain and is_large),
       array_agg(entry) filter (where is_plain and is_large),
       array_agg(entered_at) filter (where is_plain and is_large),
+      array_agg(id) filter (where is_plain and links ?| '{lane,budgets}'),
+      array_agg(links) filter (where is_plain and links ?| '{lane,budgets}'),
       -- job_claim_others processes the other jobs. It needs other columns in addition to the job text.
       jsonb_agg(jsonb_build_object(
         'id', id, 'entry', entry, 'queue', f.queue, 'priority', priority, 'kind', kind, 'links', links, 'at', at,
         'text', case when at is not null then holdfast.job_text(id, at, payload, priority, failed, crashes, max_crashes, links, meta) end
       )) filter (where is_there and not is_plain)
-    into count, last_xid, last_entry, ids, texts, large_ids, large_entries, large_times, others
+    into count, last_xid, last_entry, ids, texts, large_ids, large_entries, large_times, placed_ids, placed_links, others
     from (
-      select picked.*, at is not null and (links is null or not links ?| '{unique,lane,budgets,startBy}') and is_there as is_plain
+      select picked.*, at is not null and (links is null or not links ?| '{unique,startBy}') and is_there as is_plain
       from (
         select
           candidate.*,
@@ -1717,7 +1729,7 @@ create or replace function holdfast.job_read_window(
   $$;
 comment on function holdfast.job_read_window(holdfast.frontier, text[], integer) is
   'Reads entries of a window, up to the given number, and moves the frontier past them. count: the number of entries that were found, '
-  'including an entry that was not read. others: the entries that need job_claim_others. The caller holds the lock on the claims of the '
+  'including an entry that was not read. placed_ids: the jobs that have a place in a lane or budget. others: the entries that need job_claim_others. The caller holds the lock on the claims of the '
   'queue.';
 
 create or replace function holdfast.job_claim(
@@ -1746,7 +1758,10 @@ create or replace function holdfast.job_claim(
     large_ids bigint[] := '{}';
     large_entries bigint[] := '{}';
     large_times timestamptz[] := '{}';
+    placed_ids bigint[] := '{}';
+    placed_links jsonb[] := '{}';
     linked jsonb;
+    places record;
     other record;
     paused bigint[];
   begin
@@ -1838,6 +1853,8 @@ create or replace function holdfast.job_claim(
         large_ids := large_ids || got.large_ids;
         large_entries := large_entries || got.large_entries;
         large_times := large_times || got.large_times;
+        placed_ids := placed_ids || got.placed_ids;
+        placed_links := placed_links || got.placed_links;
         jobs := coalesce(jobs || ',' || got.texts, jobs, got.texts);
         unread := unread - coalesce(cardinality(got.ids), 0);
         if got.others is not null then
@@ -1870,7 +1887,23 @@ create or replace function holdfast.job_claim(
     end if;
     -- The fencing token is assigned under the lock, so that a later claim of one of these jobs has a larger token.
     fence := nextval('holdfast.fence');
-    insert into holdfast.claim (fence, session, token, ids, linked) values (fence, session, token, ids, linked);
+    if linked is not null or placed_ids <> '{}' then
+      select array_agg(placed.id) as ids, array_agg(p.key) as keys, array_agg(p.weight) as weights
+      into places
+      from (
+        select * from unnest(placed_ids, placed_links) as plain (id, links)
+        union all
+        select (one->>'id')::bigint, one->'links' from jsonb_array_elements(linked) as one
+      ) as placed
+      cross join lateral holdfast.job_places(placed.links, 'all') as p;
+      insert into holdfast.claim (fence, session, token, ids, linked, place_ids, place_keys, place_weights)
+      values (
+        fence, session, token, ids, nullif(jsonb_path_query_array(linked, '$[*] ? (exists(@.links.unique))'), '[]'), places.ids, places.keys,
+        places.weights
+      );
+    else
+      insert into holdfast.claim (fence, session, token, ids) values (fence, session, token, ids);
+    end if;
     if announces then
       perform pg_notify(holdfast.notification_channel(), 'jobs-running ' || session);
     end if;
@@ -1951,15 +1984,18 @@ comment on function holdfast.job_delete_claims(bigint[]) is
   'Deletes claims whose jobs have all ended. If a claim still owns a job, its epoch has ended and maintenance takes the job over.';
 
 create or replace function holdfast.job_done(
-  ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
+  ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[], out urgent boolean
 )
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
-    linked jsonb;
+    owned record;
     ended bigint[];
     owner integer;
+    returned_keys bigint[];
+    returned_weights integer[];
+    awaited jsonb;
   begin
     -- An older snapshot would not show that the attempt has ended, because such an end does not change the row of the claim.
     perform holdfast.require_read_committed();
@@ -1970,6 +2006,7 @@ create or replace function holdfast.job_done(
         where claim.fence = fences[1]
           and claim.ids = job_done.ids
           and claim.linked is null
+          and claim.place_ids is null
         returning *
       )
       insert into holdfast.job_end (bucket, fence, session, claimed_at, is_done, ids, results)
@@ -1978,19 +2015,12 @@ create or replace function holdfast.job_done(
       returning job_end.ids, job_end.session into ended, owner;
     end if;
     if ended is null then
-      select jsonb_agg(one || jsonb_build_object('session', owned.session, 'state', 'done')) filter (where one is not null), max(owned.session)
-      into linked, owner
+      select max(session) as session, bool_or(linked is not null) as are_linked, bool_or(place_ids is not null) as are_placed
+      into owned
       from (
-        select claim.fence, claim.session, claim.linked from holdfast.claim where claim.fence = any(fences) order by claim.fence for update
-      ) as owned
-      left join lateral (
-        select one
-        from jsonb_array_elements(owned.linked) as one
-        -- A claim also keeps jobs that have returned to the queue and may end now in another claim.
-        where ((one->>'id')::bigint, owned.fence) in (
-          select asked.id, asked.fence from unnest(job_done.ids, job_done.fences) as asked (id, fence)
-        )
-      ) as one on true;
+        select claim.session, claim.linked, claim.place_ids from holdfast.claim where claim.fence = any(fences) order by claim.fence for update
+      ) as locked;
+      owner := owned.session;
       ended := holdfast.job_note_ends(ids, fences, true, results);
       if cardinality(ended) < cardinality(ids) then
         recorded := array(
@@ -2006,24 +2036,49 @@ create or replace function holdfast.job_done(
           )
         );
       end if;
+      -- A claim also keeps jobs that have returned to the queue and may end now in another claim. Therefore, both parts of the following
+      -- conditions are necessary.
+      if owned.are_linked then
+        perform holdfast.job_free_keys(jsonb_agg(one || '{"state": "done"}'))
+        from holdfast.claim
+        cross join lateral jsonb_array_elements(claim.linked) as one
+        where claim.fence = any(fences)
+          and ((one->>'id')::bigint, claim.fence) in (select asked.id, asked.fence from unnest(job_done.ids, fences) as asked (id, fence))
+          and (one->>'id')::bigint = any(ended);
+      end if;
+      if owned.are_placed then
+        select array_agg(key order by key), array_agg(weights order by key)
+        into returned_keys, returned_weights
+        from (
+          select p.key, sum(p.weight)::integer as weights
+          from holdfast.claim
+          cross join lateral unnest(claim.place_ids, claim.place_keys, claim.place_weights) as p (id, key, weight)
+          where claim.fence = any(fences)
+            and (p.id, claim.fence) in (select asked.id, asked.fence from unnest(job_done.ids, fences) as asked (id, fence))
+            and p.id in (select unnest(ended))
+          group by p.key
+        ) as by_key;
+      end if;
       if cardinality(emptied) > 0 then
         perform holdfast.job_delete_claims(emptied);
       end if;
     end if;
     if exists (select from holdfast.dependency) then
-      linked := coalesce(linked, '[]') || coalesce(
-        (
-          select jsonb_agg(distinct jsonb_build_object('id', needs, 'session', owner, 'state', 'done'))
-          from holdfast.dependency
-          where needs = any(ended)
-            and not coalesce(linked, '[]') @> jsonb_build_array(jsonb_build_object('id', needs))
-        ),
-        '[]'
-      );
+      select jsonb_agg(distinct jsonb_build_object('id', needs, 'state', 'done')) into awaited from holdfast.dependency where needs = any(ended);
     end if;
-    if linked <> '[]' then
-      follow_ups := holdfast.job_release_links(
-        (select coalesce(jsonb_agg(one), '[]') from jsonb_array_elements(linked) as one where (one->>'id')::bigint = any(ended))
+    if returned_keys is not null or awaited is not null then
+      insert into holdfast.follow_up (session, keys, weights, ended)
+      values (owner, returned_keys, returned_weights, awaited)
+      returning array[number] into follow_ups;
+      urgent := awaited is not null or exists (
+        select
+        from unnest(returned_keys) as returned (key)
+        cross join lateral (
+          select * from holdfast.lane where lane.key = returned.key order by version desc limit 1
+        ) as l
+        where l.scope = 'round'
+          or l.active > l.max / 2
+          or not holdfast.lane_is_empty(l.cursors)
       );
     end if;
   end
@@ -2031,7 +2086,8 @@ create or replace function holdfast.job_done(
 comment on function holdfast.job_done(bigint[], bigint[], json, bigint[]) is
   'Records that jobs are done, and deletes claims that have no jobs left. An outcome is accepted only if the claim with this fencing token '
   'exists and contains the job. recorded is null if all outcomes were accepted. Otherwise it lists the jobs whose outcome is recorded, by '
-  'this call or earlier. follow_ups are for job_run_follow_ups.';
+  'this call or earlier. follow_ups are for job_run_follow_ups. urgent: another job may need the room that the jobs return. Otherwise no job is '
+  'waiting for it, and at least half of it is free.';
 
 create or replace function holdfast.job_failure_details(attempt integer, claimed_at timestamptz, session integer) returns jsonb
   language sql volatile
@@ -2505,13 +2561,16 @@ create or replace function holdfast.job_next_due() returns integer
           order by start_by
           limit 1
         )
+        union all
+        (select expires_at from holdfast.lane_reservation order by expires_at limit 1)
       ) as next (at)
       having count(*) > 0
     );
   end
   $$;
 comment on function holdfast.job_next_due() is
-  'Returns the time in ms until the next job or lane is due, or the next deadline passes. Null if this is not within a day.';
+  'Returns the time in ms until the next job or lane is due, a reservation expires, or the next deadline passes. Null if this is not within a '
+  'day.';
 
 create or replace function holdfast.job_maintain(max_count integer, out due_ms integer, out moved integer, out taken_over bigint[])
   language plpgsql
@@ -2551,6 +2610,7 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
     if linked is not null
       or exists (select from holdfast.lane where due_at <= (select clock_timestamp()))
       or exists (select from holdfast.follow_up where session = 0)
+      or exists (select from holdfast.lane_reservation where expires_at <= (select clock_timestamp()))
     then
       select job_maintain.moved + t.moved into moved from holdfast.job_run_follow_ups('{}', coalesce(linked, '{}'), 0) as t;
     end if;
@@ -3107,24 +3167,39 @@ create or replace function holdfast.job_record_follow_ups(linked jsonb) returns 
   language sql
   set search_path = pg_catalog, pg_temp
   as $$
-    with loosened as (
-      insert into holdfast.follow_up (session, linked)
-      select coalesce((one->>'session')::integer, 0), one - 'session' || jsonb_build_object('awaited', needed.is_awaited)
-      from jsonb_array_elements(linked) as one
-      cross join lateral (
-        select one->>'state' <> 'retried' and exists (
-          select from holdfast.dependency where needs = (one->>'id')::bigint
-        ) as is_awaited
-      ) as needed
-      where needed.is_awaited
-        or (one->'links' ?| '{lane,budgets}' and one->>'holds' is distinct from 'none')
+    with gone as materialized (
+      select
+        coalesce(l.session, 0) as session, l.id, l.state, l.links, coalesce(l.holds, 'all') as holds,
+        l.state <> 'retried' and exists (select from holdfast.dependency where needs = l.id) as is_awaited
+      from jsonb_to_recordset(linked) as l (id bigint, session integer, state text, links jsonb, holds text)
+    ),
+    placed as materialized (
+      select gone.session, p.key, sum(p.weight)::integer as weights
+      from gone
+      cross join lateral holdfast.job_places(gone.links, gone.holds) as p
+      group by gone.session, p.key
+    ),
+    recorded as (
+      insert into holdfast.follow_up (session, keys, weights, ended)
+      select session, keys, weights, ended
+      from (
+        select
+          session,
+          (select array_agg(key order by key) from placed where placed.session = gone.session) as keys,
+          (select array_agg(weights order by key) from placed where placed.session = gone.session) as weights,
+          jsonb_agg(jsonb_build_object('id', id, 'state', state)) filter (where is_awaited) as ended
+        from gone
+        group by session
+      ) as of_session
+      where keys is not null
+        or ended is not null
       returning number
     )
-    select array_agg(number) from loosened
+    select array_agg(number) from recorded
   $$;
 comment on function holdfast.job_record_follow_ups(jsonb) is
-  'Records the follow-ups of jobs whose completion affects other jobs. Takes the same argument as job_release_links. Returns the numbers '
-  'of the follow-ups.';
+  'Records the follow-up of jobs that have ended or left the table job: the room that they return, and the jobs on which others depend. Takes '
+  'the same argument as job_release_links. Returns the numbers of the follow-ups.';
 
 create or replace function holdfast.job_request_maintenance() returns void
   language sql
@@ -3149,12 +3224,19 @@ create or replace function holdfast.lane_room(max integer, active integer, every
       case
         when every is null then max
         else floor((burst * every - extract(epoch from greatest(free_at, at) - at) * 1e6) / every)
-      end,
-      1000
+      end
     ))::integer
   $$;
 comment on function holdfast.lane_room(integer, integer, bigint, integer, timestamptz, timestamptz) is
-  'Returns the sum of the weights that a lane may admit now, at most 1,000.';
+  'Returns the sum of the weights that a lane may admit now.';
+
+create or replace function holdfast.lane_free_at(every bigint, free_at timestamptz, weights integer, at timestamptz) returns timestamptz
+  language sql immutable
+  as $$
+    select case when every is null or weights = 0 then free_at else greatest(free_at, at) + make_interval(secs => weights * every / 1e6) end
+  $$;
+comment on function holdfast.lane_free_at(bigint, timestamptz, integer, timestamptz) is
+  'Returns the time when the rate limit of a lane will have recovered, if jobs with these weights are admitted now.';
 
 create or replace function holdfast.lane_round_max(queue bigint, kind text, pace real) returns integer
   language sql stable
@@ -3353,10 +3435,7 @@ create or replace function holdfast.lane_admit(ids bigint[], sources bigint[], o
       set version = lane.version + 1,
           active = active + c.more,
           updated_by_job = greatest(updated_by_job, c.latest),
-          free_at = case
-            when every is null or c.more = 0 then free_at
-            else greatest(free_at, now) + make_interval(secs => c.more * every / 1e6)
-          end,
+          free_at = holdfast.lane_free_at(every, free_at, c.more, now),
           -- The candidates may all wait for other lanes. lane_fill then deletes this lane, if no job has used it by then. If the lane is in
           -- use, no check is scheduled here, because lane_fill computes its time.
           due_at = case when active + c.more = 0 and c.ranks is null and holdfast.lane_is_empty(lane.cursors) then now + interval '1 s' end,
@@ -3411,33 +3490,43 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
     now constant timestamptz := clock_timestamp();
     chosen bigint[];
     sources bigint[];
-    touched bigint[] := keys;
+    touched bigint[];
+    settled bigint[];
     result record;
     moved integer := 0;
   begin
-    update holdfast.lane
-    set version = l.version + 1,
-        active = l.active - l.gone,
-        pace = case when l.scope = 'round' then p.pace else 0 end,
-        paced_at = now,
-        max = case when l.scope = 'round' then holdfast.lane_round_max(l.queue, l.name, p.pace) else l.max end
-    from (
-      select l.*, t.gone
-      from unnest(keys, gone) as t (key, gone)
-      cross join lateral (
-        select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+    with changed as (
+      update holdfast.lane
+      set version = l.version + 1,
+          active = l.active - l.gone,
+          pace = case when l.scope = 'round' then p.pace else 0 end,
+          paced_at = now,
+          max = case when l.scope = 'round' then holdfast.lane_round_max(l.queue, l.name, p.pace) else l.max end
+      from (
+        select l.*, t.gone
+        from unnest(keys, gone) as t (key, gone)
+        cross join lateral (
+          select * from holdfast.lane where lane.key = t.key order by version desc limit 1
+        ) as l
+        where t.gone > 0
+          or l.scope = 'round'
       ) as l
-      where t.gone > 0
-        or l.scope = 'round'
-    ) as l
-    cross join lateral (
-      -- Rounded, because the cast to real fails for numbers below 1e-45.
-      select (
-        l.gone + round((l.pace * exp(-40 * extract(epoch from now - greatest(l.paced_at, now - interval '1 s'))))::numeric, 6)
-      )::real as pace
-    ) as p
-    where lane.key = l.key
-      and lane.version = l.version;
+      cross join lateral (
+        -- Rounded, because the cast to real fails for numbers below 1e-45.
+        select (
+          l.gone + round((l.pace * exp(-40 * extract(epoch from now - greatest(l.paced_at, now - interval '1 s'))))::numeric, 6)
+        )::real as pace
+      ) as p
+      where lane.key = l.key
+        and lane.version = l.version
+      returning lane.key, lane.active > 0 and holdfast.lane_is_empty(lane.cursors) as is_settled
+    )
+    select array_agg(key) filter (where is_settled) into settled from changed;
+    -- Nothing else changes in a lane that has jobs, but no waiting jobs.
+    touched := array(select key from unnest(keys) as key where key <> all(coalesce(settled, '{}')));
+    if touched = '{}' then
+      return 0;
+    end if;
     -- Each pass admits a job or moves a job to another list. The number of passes is limited, because the lock is held
     -- during all passes. due_at ensures that the remaining jobs are processed soon.
     for pass in 1 .. 10 loop
@@ -3448,7 +3537,7 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
       cross join lateral (
         select * from holdfast.lane where lane.key = t.key order by version desc limit 1
       ) as l
-      cross join lateral (select holdfast.lane_room(max, active, every, burst, free_at, now) as room) as r
+      cross join lateral (select least(holdfast.lane_room(max, active, every, burst, free_at, now), 1000) as room) as r
       cross join lateral (
         select in_list.*
         from unnest(l.cursors) with ordinality as level (cursors, at)
@@ -3553,6 +3642,94 @@ create or replace function holdfast.lane_enter(ids bigint[]) returns integer
 comment on function holdfast.lane_enter(bigint[]) is
   'Adds due jobs that the caller has locked to their lanes and budgets. Each job becomes ready or waits. Returns the number of jobs that '
   'became ready.';
+
+create or replace function holdfast.lane_reserve(heads json, out number bigint, out reserved integer[])
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    now constant timestamptz := clock_timestamp();
+    latest constant bigint := (select last_value from holdfast.job_number);
+    lanes jsonb;
+  begin
+    -- A snapshot that is older than the lock would show an old sum.
+    perform holdfast.require_read_committed();
+    -- The commit is not flushed. If a crash loses it, then it also loses the later commit that would use the room.
+    perform set_config('synchronous_commit', 'off', true);
+    for is_locked in 0 .. 1 loop
+      with head as materialized (
+        select h.at::integer as at, h.last_input - h.after_input as jobs, h.links
+        from rows from (json_to_recordset(heads) as (after_input integer, last_input integer, links jsonb)) with ordinality
+          as h (after_input, last_input, links, at)
+      ),
+      need as materialized (
+        select
+          head.at, p.key, p.weight::bigint * head.jobs as weights, given.*, known.key is null as is_new,
+          known.key is not null and (
+            not holdfast.lane_is_empty(known.cursors)
+            or (known.max, known.every, known.burst) is distinct from (given.max, given.every, given.burst)
+          )
+          or coalesce(sum(p.weight::bigint * head.jobs) over before, 0) + p.weight::bigint * head.jobs
+            > holdfast.lane_room(given.max, coalesce(known.active, 0), given.every, given.burst, coalesce(known.free_at, '-infinity'), now)
+            as is_blocked
+        from head
+        cross join lateral holdfast.job_places(head.links, 'budgets') as p
+        cross join lateral (
+          select b.name, b.max, b.every, b.burst
+          from jsonb_to_recordset(head.links->'budgets') as b (key bigint, name text, max integer, every bigint, burst integer)
+          where b.key = p.key
+        ) as given
+        left join lateral (
+          select * from holdfast.lane where lane.key = p.key order by version desc limit 1
+        ) as known on true
+        window before as (partition by p.key order by head.at rows between unbounded preceding and 1 preceding)
+      ),
+      free as materialized (
+        select at from need group by at having not bool_or(is_blocked)
+      )
+      select
+        (select array_agg(at order by at) from free),
+        jsonb_agg(one)
+      into reserved, lanes
+      from (
+        select key, sum(weights) as weights, bool_or(is_new) as is_new, min(name) as name, min(max) as max, min(every) as every, min(burst) as burst
+        from need
+        where at in (select at from free)
+        group by key
+      ) as one;
+      -- Without the lock, the room may be gone. But if there is none, no lock is necessary.
+      if reserved is null then
+        return;
+      end if;
+      if is_locked = 0 then
+        perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
+      end if;
+    end loop;
+    insert into holdfast.lane (key, scope, queue, name, max, every, burst, updated_by_job)
+    select l.key, 'budget', (heads->0->>'queue')::bigint, l.name, l.max, l.every, l.burst, latest
+    from jsonb_to_recordset(lanes) as l (key bigint, is_new boolean, name text, max integer, every bigint, burst integer)
+    where l.is_new;
+    update holdfast.lane
+    set version = known.version + 1,
+        active = known.active + l.weights,
+        updated_by_job = greatest(known.updated_by_job, latest),
+        free_at = holdfast.lane_free_at(known.every, known.free_at, l.weights, now),
+        due_at = null
+    from jsonb_to_recordset(lanes) as l (key bigint, weights integer)
+    cross join lateral (
+      select * from holdfast.lane where lane.key = l.key order by version desc limit 1
+    ) as known
+    where lane.key = known.key
+      and lane.version = known.version;
+    insert into holdfast.lane_reservation (keys, weights)
+    select array_agg(l.key), array_agg(l.weights)
+    from jsonb_to_recordset(lanes) as l (key bigint, weights integer)
+    returning lane_reservation.number into number;
+  end
+  $$;
+comment on function holdfast.lane_reserve(json) is
+  'Reserves room in budgets for jobs that the caller will enqueue next, if no job is waiting for these budgets and all have room. The argument '
+  'is that of job_enqueue. reserved: positions of the heads whose jobs have room. number: number of the reservation, for job_enqueue.';
 
 create or replace function holdfast.job_cancel_dependents(ids bigint[], reasons text[]) returns void
   language plpgsql
@@ -3824,15 +4001,31 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
         ) as near
       );
     end if;
-    with linked as (
-      delete from holdfast.follow_up where number = any(numbers) returning follow_up.linked
+    with done as (
+      delete from holdfast.follow_up where number = any(numbers) returning follow_up.keys, follow_up.weights, follow_up.ended
+    ),
+    expired as (
+      delete from holdfast.lane_reservation
+      where job_run_follow_ups.session = 0
+        and number = any(
+          array(
+            -- Skips a reservation that a transaction is using now.
+            select r.number
+            from holdfast.lane_reservation r
+            where r.expires_at <= (select clock_timestamp())
+            order by r.expires_at
+            limit 1000
+            for update skip locked
+          )
+        )
+      returning lane_reservation.keys, lane_reservation.weights
     ),
     counted as (
       select key, sum(weight)::integer as weights
       from (
-        select p.key, p.weight
-        from linked
-        cross join lateral holdfast.job_places(linked->'links', coalesce(linked->>'holds', 'all')) as p
+        select p.key, p.weight from done cross join lateral unnest(done.keys, done.weights) as p (key, weight)
+        union all
+        select p.key, p.weight from expired cross join lateral unnest(expired.keys, expired.weights) as p (key, weight)
         union all
         select key, 0 from (
           select key from holdfast.lane where due_at <= (select clock_timestamp()) order by due_at limit 500
@@ -3843,18 +4036,13 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     select
       (select array_agg(key order by key) from counted),
       (select array_agg(weights order by key) from counted),
-      (
-        select jsonb_agg(jsonb_build_object('id', linked->'id', 'state', linked->'state'))
-        from linked
-        where (linked->>'awaited')::boolean
-      )
+      (select jsonb_agg(one) from done cross join lateral jsonb_array_elements(done.ended) as one)
     into keys, gone, ended;
     if ended is not null then
       select r.released, r.is_all into released, is_all from holdfast.job_release_dependents(ended, 2000) as r;
       ids := ids || released;
       if not is_all then
-        insert into holdfast.follow_up (session, linked)
-        select 0, one || '{"awaited": true, "holds": "none"}' from jsonb_array_elements(ended) as one;
+        insert into holdfast.follow_up (session, ended) values (0, ended);
       end if;
     end if;
     if keys is not null then

@@ -21,13 +21,13 @@ import {
   linksOf,
   type ParsedOptions,
 } from './enqueue-options.js'
-import { type EnqueueClass, Enqueuing } from './enqueuing.js'
+import { type EnqueueClass, Enqueuing, valuesOf } from './enqueuing.js'
 import type { FollowUps } from './follow-ups.js'
 import { enqueueImported, type ImportedJob } from './import/enqueue.js'
 import { type ForeignJob, foreignHead } from './import/source.js'
 import type { JobRef } from './job-ref.js'
 import type { Links } from './links.js'
-import { noMeta, writeMeta, writeMetas } from './meta.js'
+import { noMeta, writeMeta } from './meta.js'
 import { writePayload } from './payload.js'
 import type { Queues } from './queues.js'
 import type { JobStore } from './store.js'
@@ -274,7 +274,7 @@ export class Intake {
       const { head } = this.#headOf(definition, { ...asked, after }, false, { workflow: ids[0] })
       return `${head},"id":${ids[at]},"after_input":${at},"last_input":${at + 1}}`
     })
-    const values = [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, executor === undefined, null, writeMetas(metas)]
+    const values = valuesOf(heads, payloads, metas, executor === undefined)
     await (executor ? this.#store.runIn(executor, 'enqueue', values) : this.#store.run('enqueue', values))
     if (!executor) this.#followUps.admit(ids)
     const jobs = ids.map((id) => ({ id, isNew: true }))
@@ -303,9 +303,13 @@ export class Intake {
     const trace = this.#tracing.tracer?.traceparent()
     if (trace !== undefined) head += `,"links":${JSON.stringify({ ...links, trace })}`
     else if (links) head += `,"links":${JSON.stringify(links)}`
-    const waits: EnqueueClass =
-      links?.lane || links?.budgets || links?.group || links?.after ? 'linked' : isLater ? 'delayed' : 'ready'
-    if (unique === undefined) return { head, waits }
+    const isLinked = links?.lane || links?.budgets || links?.group || links?.after
+    const waits: EnqueueClass = isLinked ? 'linked' : isLater ? 'delayed' : 'ready'
+    if (unique === undefined) {
+      const needsOnlyBudgets =
+        links?.budgets && !links.lane && !links.group && !links.after && !isLater && startBy === undefined
+      return { head, waits: needsOnlyBudgets ? ('budgeted' as const) : waits }
+    }
     const uniqueOf = readUnique(unique, isLater, many)
     const slotOf = (input: unknown) => {
       const { key, json } = uniqueOf(input)

@@ -4,7 +4,12 @@
 -- name: enqueue prepared
 -- Enqueues jobs. Returns their ids in the order of the inputs, and which are new if they have unique keys. See job_enqueue.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
-from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text, $5::text::json)
+from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text, $5::text::json, $6::bigint)
+
+-- name: reserve prepared
+-- Reserves room in budgets for jobs that the next statement enqueues. See lane_reserve.
+select number, array_to_string(reserved, ',') as heads
+from holdfast.lane_reserve($1::text::json)
 
 -- name: record_queue
 -- Stores a queue's name, which is shown to people.
@@ -83,7 +88,7 @@ select state, fence, jobs, is_drained, large_id, json_out(large_input) as large_
 from holdfast.job_claim($1::integer, $2::bigint, $3::text::bigint[], $4::text[], $5::integer, $6::boolean, $7::boolean)
 
 -- name: done prepared
-select recorded, array_to_string(follow_ups, ',') as numbers
+select recorded, array_to_string(follow_ups, ',') as numbers, urgent
 from holdfast.job_done($1::text::bigint[], $2::text::bigint[], $3::text::json, $4::text::bigint[])
 
 -- name: end prepared

@@ -340,17 +340,27 @@ create table holdfast.claim (
   token bigint not null,
   ids bigint[] not null,
   linked jsonb,
+  place_ids bigint[],
+  place_keys bigint[],
+  place_weights integer[],
   claimed_at timestamptz not null default clock_timestamp()
 );
 -- Stores the ids uncompressed, because compression would cost more than writing them.
 alter table holdfast.claim alter column ids set storage external;
+alter table holdfast.claim alter column place_ids set storage external;
+alter table holdfast.claim alter column place_keys set storage external;
+alter table holdfast.claim alter column place_weights set storage external;
 comment on table holdfast.claim is
   'Claims: the jobs that one statement claimed. A job is running if a claim contains its id and job_end contains no end of this claim for '
   'it. Only the owner of a claim can record ends.';
 comment on column holdfast.claim.session is 'Number of the epoch that claimed the jobs.';
 comment on column holdfast.claim.token is 'Token that the worker chose. The worker uses the token to find the claim if the response was lost.';
 comment on column holdfast.claim.ids is 'IDs of the jobs. The row is deleted when all of them have ended.';
-comment on column holdfast.claim.linked is 'The jobs with links that act on other jobs: id, queue, kind and links. Null if there are none.';
+comment on column holdfast.claim.linked is 'The jobs with unique keys: id, queue, kind and links. Null if there are none.';
+comment on column holdfast.claim.place_ids is
+  'IDs of the jobs that have a place in a row of the table lane. A job with several places is listed once for each. Null if there are none.';
+comment on column holdfast.claim.place_keys is 'Keys of these rows, in the order of place_ids.';
+comment on column holdfast.claim.place_weights is 'Weights of the jobs in these rows, in the order of place_ids.';
 
 create table holdfast.unique_job (
   queue bigint not null,
@@ -405,8 +415,8 @@ comment on column holdfast.lane.every is
 comment on column holdfast.lane.burst is 'Sum of the weights of the jobs that may be admitted immediately after an idle period.';
 comment on column holdfast.lane.updated_by_job is 'ID of the latest job that entered. This job determines max and the rate limit.';
 comment on column holdfast.lane.active is
-  'Sum of the weights of the jobs in the table job and of jobs that have left that table and whose follow-up has not run yet. For a lane, '
-  'also the jobs that wait for a budget.';
+  'Sum of the weights of the jobs in the table job, of jobs that have left that table and whose follow-up has not run yet, and of '
+  'reservations. For a lane, also the jobs that wait for a budget.';
 comment on column holdfast.lane.pace is 'Number of jobs that left in about the last 25 ms before paced_at. Used for a round only.';
 comment on column holdfast.lane.paced_at is 'Time of the last change of pace.';
 comment on column holdfast.lane.cursors is
@@ -418,16 +428,32 @@ create index lane_due_at on holdfast.lane (due_at) where due_at is not null;
 create table holdfast.follow_up (
   number bigint primary key default nextval('holdfast.job_number'),
   session integer not null,
-  linked jsonb not null
+  keys bigint[],
+  weights integer[],
+  ended jsonb
 );
 comment on table holdfast.follow_up is
-  'Ended jobs with links whose effects on other jobs have not been applied yet. The process that ended the job applies these effects. '
-  'Maintenance applies the effects on behalf of dead processes.';
-comment on column holdfast.follow_up.session is 'Number of the epoch that ended the job. 0 if no worker ended it.';
-comment on column holdfast.follow_up.linked is
-  'The job: id, queue, kind, state and links. holds is lane if the job had a place only in its lane, and none if it had no place. Otherwise '
-  'the job had all its places.';
+  'Effects of ended jobs on other jobs that have not been applied yet, one row for each statement that ended jobs. The process that ended the '
+  'jobs applies these effects. Maintenance applies the effects on behalf of dead processes.';
+comment on column holdfast.follow_up.session is 'Number of the epoch that ended the jobs. 0 if no worker ended them.';
+comment on column holdfast.follow_up.keys is 'Keys of the rows of the table lane to which the jobs return room. Null if there are none.';
+comment on column holdfast.follow_up.weights is 'Sum of the weights that the jobs return to each of these rows.';
+comment on column holdfast.follow_up.ended is 'The ended jobs on which other jobs depend: id and state. Null if there are none.';
 create index follow_up_session on holdfast.follow_up (session);
+
+create table holdfast.lane_reservation (
+  number bigint primary key default nextval('holdfast.job_number'),
+  keys bigint[] not null,
+  weights integer[] not null,
+  expires_at timestamptz not null default clock_timestamp() + interval '5 s'
+);
+comment on table holdfast.lane_reservation is
+  'Room in budgets that a process has reserved for the jobs that it is about to enqueue. The statement that enqueues the jobs deletes the row. '
+  'If the process dies before that, maintenance deletes the row and returns the room.';
+comment on column holdfast.lane_reservation.keys is 'Keys of the rows of the table lane.';
+comment on column holdfast.lane_reservation.weights is 'Sum of the weights that are reserved in each of these rows.';
+comment on column holdfast.lane_reservation.expires_at is 'Time after which maintenance returns the room.';
+create index lane_reservation_expires_at on holdfast.lane_reservation (expires_at);
 
 create table holdfast.dependency (
   needs bigint not null,

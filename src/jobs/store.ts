@@ -16,6 +16,7 @@ export interface JobStoreOptions {
 
 type StatementName =
   | 'enqueue'
+  | 'reserve'
   | 'record_queue'
   | 'register_worker'
   | 'set_sleeping'

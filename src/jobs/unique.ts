@@ -187,7 +187,7 @@ interface UniqueRow {
 function valuesOf(asked: readonly NewUniqueJob[], isAlone: boolean, patience: string | null): unknown[] {
   const heads = `[${asked.map(({ head }) => head).join(',')}]`
   const inputs = `[${asked.map(({ payload }) => payload).join(',')}]`
-  return [heads, inputs, isAlone, patience, writeMetas(asked.map(({ meta }) => meta))]
+  return [heads, inputs, isAlone, patience, writeMetas(asked.map(({ meta }) => meta)), null]
 }
 
 function refsOf([row]: readonly UniqueRow[]): JobRef[] {

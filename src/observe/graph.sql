@@ -174,9 +174,8 @@ placed as (
   cross join lateral (
     select f.id, f.kind, f.session, f.claimed_at as since, p.weight
     from holdfast.claim
-    cross join lateral jsonb_array_elements(claim.linked) as one
-    cross join lateral holdfast.job_places(one->'links', 'budgets') as p
-    cross join lateral holdfast.job_find(array[(one->>'id')::bigint]) as f
+    cross join lateral unnest(claim.place_ids, claim.place_keys, claim.place_weights) as p (id, key, weight)
+    cross join lateral holdfast.job_find(array[p.id]) as f
     where contended.scope = 'budget'
       and p.key = contended.key
       and f.state = 'running'

@@ -130,7 +130,7 @@ const profiles: readonly { readonly traits: readonly Trait[]; readonly functions
   },
   {
     traits: ['not compiled', 'by index', 'few rows', 'stops early', 'one plan'],
-    functions: ['lane_open', 'lane_admit', 'lane_fill', 'lane_enter', 'job_run_follow_ups', 'job_look'],
+    functions: ['lane_open', 'lane_admit', 'lane_fill', 'lane_enter', 'lane_reserve', 'job_run_follow_ups', 'job_look'],
   },
   {
     traits: ['not compiled', 'by index', 'stops early', 'one plan'],

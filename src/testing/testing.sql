@@ -103,9 +103,16 @@ select
       and run_at <= clock_timestamp()
   ) as due,
   exists (
+    -- A follow-up that may admit or release a waiting job.
     select
-    from holdfast.follow_up
-    where (linked ->> 'queue')::bigint = any($1::text::bigint[])
+    from holdfast.waiting
+    where queue = any($1::text::bigint[])
+      and exists (
+        select
+        from holdfast.follow_up
+        where waiting.lane = any(follow_up.keys)
+          or waiting.stage = 'jobs' and follow_up.ended is not null
+      )
   ) as follow_ups
 
 -- name: maintain

@@ -23,6 +23,7 @@ const tables = [
   'follow_up',
   'dependency',
   'lane',
+  'lane_reservation',
 ]
 
 /**

@@ -5,7 +5,7 @@ import { runsAll } from '../setup/variants.js'
 import { type Bug, type Extent, explore, type Interruption, type Statement, type Tally } from './explore.js'
 import { addPauses } from './pauses.js'
 import { claim, end, takeOver, window } from './statements/jobs.js'
-import { budgetAdmission, groupAdmission, laneAdmission } from './statements/lanes.js'
+import { budgetAdmission, groupAdmission, laneAdmission, reservation } from './statements/lanes.js'
 import { leaseGrant, leaseRenewal } from './statements/leases.js'
 import { permit } from './statements/limits.js'
 import { onceClaim } from './statements/once.js'
@@ -22,6 +22,7 @@ const statements = [
   laneAdmission,
   budgetAdmission,
   groupAdmission,
+  reservation,
   leaseGrant,
   leaseRenewal,
   permit,

@@ -17,6 +17,7 @@ export const queueTables = [
   'waiting',
   'lane',
   'follow_up',
+  'lane_reservation',
   'worker',
 ].map((table) => `holdfast.${table}`)
 
@@ -27,14 +28,14 @@ export interface Facts {
   readonly fence: string
 }
 
-const head = (count: number, links?: object) =>
+export const heads = (count: number, links?: object) =>
   JSON.stringify([
     { queue, kind, priority: 0, max_crashes: 3, after_input: 0, last_input: count, ...(links && { links }) },
   ]).replace(`"${queue}"`, queue)
-const inputs = (count: number) => `[${Array(count).fill('null').join(',')}]`
+export const inputs = (count: number) => `[${Array(count).fill('null').join(',')}]`
 
 const enqueueing = (count: number, isAlone = false) =>
-  step('jobs', 'enqueue', [head(count), inputs(count), isAlone, null, null])
+  step('jobs', 'enqueue', [heads(count), inputs(count), isAlone, null, null, null])
 export const claiming = (session: number, max: number) =>
   step('jobs', 'claim', [session, session, `{${queue}}`, [kind], max, false, true])
 /** A worker whose claim received no response returns the jobs. */
@@ -47,7 +48,7 @@ export async function register(world: World, sessions: readonly number[]): Promi
 }
 
 export async function enqueue(world: World, count: number, links?: object): Promise<string[]> {
-  const values = [head(count, links), inputs(count), true, null, null]
+  const values = [heads(count, links), inputs(count), true, null, null, null]
   const [row] = await world.query<{ ids: string }>(textOf('jobs', 'enqueue'), values)
   return row!.ids.split(',')
 }

@@ -1,12 +1,12 @@
 import { ClosedError } from './errors.js'
 
-/** Maximum number of in-flight calls for which a stack trace is captured. Capturing a stack trace takes a few microseconds. */
+/** Maximum number of in-flight calls for which a stack trace is captured. Capturing a stack trace takes up to 15 µs. */
 const maxTraced = 16
 
 /**
- * Tracks the user's in-flight calls to a module. When the module closes, each waiting call rejects with its own
- * `ClosedError`, which contains the call's name and stack trace. If a program calls `close()` without awaiting a call,
- * the rejection is unhandled, and only this error shows which call was affected.
+ * Tracks the user's in-flight calls to a module. When the module closes, each in-flight call rejects with its own `ClosedError`, which
+ * contains the call's name and, for a call that may wait, its stack trace. If a program calls `close()` without awaiting a call, the
+ * rejection is unhandled, and only this error shows which call was affected.
  */
 export class Calls {
   readonly #closing = new AbortController()
@@ -31,11 +31,14 @@ export class Calls {
     if (this.#closing.signal.aborted) throw new ClosedError('This instance')
   }
 
-  /** Runs a call, such as `locks.acquire`. `of` returns the name that the error message shows. */
-  async run<T>(call: string, of: () => string, work: () => Promise<T>): Promise<T> {
+  /**
+   * Runs a call, such as `locks.acquire`. `of` returns the name that the error message shows. `mayWait` is false for a
+   * call that ends with the response to its statement.
+   */
+  async run<T>(call: string, of: () => string, mayWait: boolean, work: () => Promise<T>): Promise<T> {
     this.throwIfClosed()
     const site: { stack?: string } = {}
-    if (this.#inFlight < maxTraced) Error.captureStackTrace(site, this.run)
+    if (mayWait && this.#inFlight < maxTraced) Error.captureStackTrace(site, this.run)
     this.#inFlight++
     try {
       return await work()

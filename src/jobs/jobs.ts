@@ -526,6 +526,7 @@ export class Jobs {
     return this.#calls.run(
       'jobs.result',
       () => `job ${id}`,
+      true,
       () => this.#result(id, options),
     )
   }

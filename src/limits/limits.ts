@@ -242,7 +242,7 @@ export class Limits {
       if (verdict === 'allowed' && afterMs > 0) await this.#sleep(afterMs, signal)
       return { allowed: verdict === 'allowed', afterMs, remaining }
     }
-    const { allowed, afterMs, remaining } = await this.#calls.run('limits.consume', () => name, spend)
+    const { allowed, afterMs, remaining } = await this.#calls.run('limits.consume', () => name, wait > 0, spend)
     if (allowed) return { allowed, remaining }
     this.#options.events.emitter('rate.refused')?.({ name, cost, retryAfterMs: afterMs })
     return { allowed, retryAfterMs: afterMs }
@@ -348,6 +348,7 @@ export class Limits {
     return this.#calls.run(
       where,
       () => name,
+      waitMs > 0,
       () => this.#acquirer.acquire(acquireOptions),
     )
   }

@@ -313,6 +313,7 @@ export class Locks {
     const holds = await this.#calls.run(
       where,
       () => this.#label(names),
+      waitMs > 0,
       () => (keys.length === 1 ? this.#acquireOne(keys[0]!, acquireOptions) : this.#acquireAll(keys, acquireOptions)),
     )
     const labels = keys.length === 1 ? [keys[0]!.label] : this.#inCallersOrder(names)

@@ -179,7 +179,7 @@ export class Once {
     const { openTransaction } = this.#settings.attempts
     const caller = { executor: executorOf(client), given: openTransaction && client }
     const codec = jsonCodec as AnswerCodec<T>
-    return this.#runObserved('once.inTransaction', parsed.key, work, (observed) =>
+    return this.#runObserved('once.inTransaction', parsed, work, (observed) =>
       this.#poll(parsed, codec, (attempt) => runInTransaction(caller, this.#store, parsed, observed, codec, attempt)),
     )
   }
@@ -205,7 +205,7 @@ export class Once {
     codec: AnswerCodec<T>,
   ): Promise<OnceAnswer<T>> {
     const parsed = this.#parseOptions(where, key, options, rules)
-    return this.#runObserved(where, parsed.key, work, (observed) =>
+    return this.#runObserved(where, parsed, work, (observed) =>
       this.#poll(parsed, codec, (attempt, giveUp) => this.#runs.claimAndRun(parsed, observed, codec, attempt, giveUp)),
     )
   }
@@ -251,7 +251,7 @@ export class Once {
   /** Emits the event for a key's result, and records a tracing span for the run. */
   async #runObserved<T>(
     where: string,
-    key: string,
+    { key, until }: ParsedOptions,
     work: Work<T>,
     perform: (work: Work<T>) => Promise<OnceAnswer<T>>,
   ): Promise<OnceAnswer<T>> {
@@ -262,13 +262,16 @@ export class Once {
       const observed: Work<T> = (delivery) => {
         startedAt = performance.now()
         const { tracer } = tracing
-        const { fence, signal } = delivery
+        const { fence } = delivery
         const call = () => (tracer ? tracer.withSpan('once run', { key, fence }, () => work(delivery)) : work(delivery))
-        return middleware.run ? (middleware.run({ type: 'delivery', key, signal }, call) as Promise<T>) : call()
+        return middleware.run
+          ? (middleware.run({ type: 'delivery', key, signal: delivery.signal }, call) as Promise<T>)
+          : call()
       }
       const answer = await this.#calls.run(
         where,
         () => key,
+        until > performance.now(),
         () => perform(observed),
       )
       if (answer.status === 'done') events.emitter('delivery.done')?.({ key, durationMs: durationMs() })

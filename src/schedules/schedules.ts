@@ -213,6 +213,7 @@ export class Schedules {
     return this.#calls.run(
       'schedules.upsert',
       () => name,
+      true,
       async () => {
         this.#keyOf(name)
         return this.#calls.write(() => this.#stored.upsert(name, options))
@@ -231,6 +232,7 @@ export class Schedules {
     return this.#calls.run(
       'schedules.remove',
       () => name,
+      true,
       async () => {
         this.#keyOf(name)
         return this.#calls.write(() => this.#stored.remove(name))
@@ -403,7 +405,7 @@ export class Schedules {
       await this.#declared(name)
       return this.#calls.write(() => change(key))
     }
-    return this.#calls.run(call, () => name, changed)
+    return this.#calls.run(call, () => name, true, changed)
   }
 
   async #declared(name: string): Promise<void> {

@@ -133,6 +133,7 @@ export class Shares {
     const running = this.#calls.run(
       'shares.each',
       () => name,
+      true,
       () => call.run(),
     )
     this.#rounds.add(running)

@@ -42,19 +42,24 @@ export function isAbortError(signal: AbortSignal, error: unknown): boolean {
  * Settles with the result of the work, or rejects as soon as one of the signals aborts. If a signal aborts first, the work continues, but
  * its result is ignored.
  */
-export async function orAborted<T>(
+export function orAborted<T>(
   signals: AbortSignal | readonly (AbortSignal | undefined)[] | undefined,
   work: Promise<T>,
 ): Promise<T> {
-  const forgets: (() => void)[] = []
-  const aborted = new Promise<never>((_, reject) => {
-    for (const signal of [signals].flat()) forgets.push(whenAborted(signal, reject))
+  const given = [signals].flat().filter((signal) => signal !== undefined)
+  if (given.length === 0) return work
+  return new Promise((resolve, reject) => {
+    const forgets: (() => void)[] = []
+    const end = (settle: () => void) => {
+      for (const forget of forgets) forget()
+      settle()
+    }
+    for (const signal of given) forgets.push(whenAborted(signal, (reason) => end(() => reject(reason))))
+    work.then(
+      (result) => end(() => resolve(result)),
+      (error) => end(() => reject(error)),
+    )
   })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    for (const forget of forgets) forget()
-  }
 }
 
 /** Returns a signal that aborts as soon as any of the given signals aborts. Call `forget` when the signal is no longer needed. */
@@ -62,8 +67,10 @@ export function combineSignals(...signals: readonly (AbortSignal | undefined)[])
   readonly signal: AbortSignal
   forget(): void
 } {
+  const given = signals.filter((signal) => signal !== undefined)
+  if (given.length === 1) return { signal: given[0]!, forget() {} }
   const controller = new AbortController()
-  const forgets = signals.map((signal) => whenAborted(signal, (reason) => controller.abort(reason)))
+  const forgets = given.map((signal) => whenAborted(signal, (reason) => controller.abort(reason)))
   return {
     signal: controller.signal,
     forget() {
@@ -76,14 +83,9 @@ export function combineSignals(...signals: readonly (AbortSignal | undefined)[])
  * Returns the result of the work, or undefined if the work takes longer than `ms` milliseconds. Work that takes longer continues in the
  * background.
  */
-export async function resultWithin<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms)
+export function resultWithin<T>(ms: number, work: Promise<T>): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms, undefined)
+    void work.then(resolve, reject).then(() => clearTimeout(timer))
   })
-  try {
-    return await Promise.race([work, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }

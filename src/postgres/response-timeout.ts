@@ -1,4 +1,4 @@
-import { formatDuration, resultWithin } from '../base/index.js'
+import { formatDuration } from '../base/index.js'
 import { DatabaseUnreachableError } from './errors.js'
 
 /** Time within which a connection must respond to a statement. Otherwise the connection is discarded. */
@@ -20,20 +20,23 @@ export class ResponseTimeout {
    * Returns the result of `send`, or throws a `DatabaseUnreachableError` if there is no response in time. The statement may still be
    * executed. `send` receives the timeout for the driver. The driver's timeout begins only when the driver has a connection.
    */
-  async run<T>(withinMs: number, send: (ms: number) => Promise<T>): Promise<T> {
+  run<T>(withinMs: number, send: (ms: number) => Promise<T>): Promise<T> {
     const ms = this.#isShortened && this.#isSilent ? Math.min(withinMs, shortTimeoutMs) : withinMs
-    try {
-      const deadlineMs = this.#isShortened ? ms : 2 * ms
-      const response = await resultWithin(
-        deadlineMs,
-        send(ms).then((result) => ({ result })),
-      )
-      if (!response) throw new DatabaseUnreachableError(`No response within ${formatDuration(deadlineMs)}`)
-      this.#isSilent = false
-      return response.result
-    } catch (error) {
-      this.#isSilent = error instanceof DatabaseUnreachableError
-      throw error
-    }
+    const deadlineMs = this.#isShortened ? ms : 2 * ms
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown) => {
+        clearTimeout(timer)
+        this.#isSilent = error instanceof DatabaseUnreachableError
+        reject(error)
+      }
+      const timer = setTimeout(() => {
+        fail(new DatabaseUnreachableError(`No response within ${formatDuration(deadlineMs)}`))
+      }, deadlineMs)
+      send(ms).then((result) => {
+        clearTimeout(timer)
+        this.#isSilent = false
+        resolve(result)
+      }, fail)
+    })
   }
 }

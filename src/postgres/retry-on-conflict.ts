@@ -9,11 +9,11 @@ const maxTries = 30
  * nothing. `also` contains further SQLSTATEs that cause a retry.
  */
 export async function retryOnConflict<T>(run: () => Promise<T>, ...also: readonly string[]): Promise<T> {
-  const conflicts: (string | undefined)[] = [sqlstate.serializationFailure, sqlstate.deadlockDetected, ...also]
   for (let attempt = 0; ; attempt++) {
     try {
       return await run()
     } catch (error) {
+      const conflicts: (string | undefined)[] = [sqlstate.serializationFailure, sqlstate.deadlockDetected, ...also]
       if (!conflicts.includes(sqlstateOf(error)) || attempt >= maxTries) throw error
       await pause(backoffMs(attempt, 2, 50))
     }

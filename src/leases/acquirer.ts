@@ -56,7 +56,7 @@ export class LeaseAcquirer {
 
   /** Returns null if another holder still has the name when the wait ends. */
   async acquire(request: LeaseRequest, waitMs: number, giveUp: AbortSignal): Promise<Lease | null> {
-    const wait = this.#newWait(request.key)
+    const wait = this.#newWait(request.key, waitMs)
     try {
       return await this.#acquireWithRetries(request, waitMs, wait, giveUp)
     } finally {
@@ -114,11 +114,11 @@ export class LeaseAcquirer {
     }
   }
 
-  #newWait(key: Key): LeaseWait {
+  #newWait(key: Key, waitMs: number): LeaseWait {
     const wait: LeaseWait = {
       kind: 'lease',
       key,
-      request: { holding: keysHeldByFlow(this.options.database.address) },
+      request: { holding: waitMs > 0 ? keysHeldByFlow(this.options.database.address) : [] },
       requestedAt: performance.now(),
       failure: undefined,
       fail: (error) => {
@@ -151,15 +151,10 @@ export class LeaseAcquirer {
   async #requestOnce(request: LeaseRequest, maxResponseMs: number, giveUp: AbortSignal): Promise<AcquireResult> {
     const { store, releaser } = this.options
     const acquiring = store.acquire(request)
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
-      const reason = `No response arrived within ${formatDuration(maxResponseMs)}`
-      if (maxResponseMs <= maxTimerMs) {
-        timer = setTimeout(() => reject(new DatabaseUnreachableError(reason)), maxResponseMs)
-      }
-    })
     try {
-      return await orAborted(giveUp, Promise.race([acquiring, late]))
+      const result = await orAborted(giveUp, resultWithin(Math.min(maxResponseMs, maxTimerMs), acquiring))
+      if (result) return result
+      throw new DatabaseUnreachableError(`No response arrived within ${formatDuration(maxResponseMs)}`)
     } catch (error) {
       // The lease may have been granted: the response was late or lost. The release is sent after the acquire has been
       // decided, because a release that arrives first would find nothing. The release affects only the grant to this
@@ -173,8 +168,6 @@ export class LeaseAcquirer {
       releaser.track(holdIdOf(request.key.key, request.token), release)
       void release.finally(() => this.#releases.delete(release))
       throw error
-    } finally {
-      clearTimeout(timer)
     }
   }
 

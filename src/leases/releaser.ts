@@ -41,9 +41,11 @@ export class LeaseReleaser {
 
   /** Registers a pending operation on a lease token. */
   track(id: string, work: Promise<unknown>): void {
-    const settled = Promise.allSettled([work, this.#pending.get(id)]).then(() => {
+    const earlier = this.#pending.get(id)
+    const forget = () => {
       if (this.#pending.get(id) === settled) this.#pending.delete(id)
-    })
+    }
+    const settled = (earlier ? Promise.allSettled([work, earlier]) : work).then(forget, forget)
     this.#pending.set(id, settled)
   }
 

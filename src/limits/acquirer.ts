@@ -1,5 +1,4 @@
-import { randomBytes } from 'node:crypto'
-import { backoffMs, type Events, keysHeldByFlow, orAborted, pause, whenAborted } from '../base/index.js'
+import { backoffMs, type Events, keysHeldByFlow, orAborted, pause, randomToken, whenAborted } from '../base/index.js'
 import { type Database, DatabaseUnreachableError, type Epoch, type Presence } from '../postgres/index.js'
 import { Permit } from './permit.js'
 import type { PermitBatcher, PermitDecision, PermitRequest, Refusal } from './permit-batcher.js'
@@ -103,7 +102,7 @@ export class PermitAcquirer {
       try {
         giveUp.wait.throwIfAborted()
         const epoch = await this.#presentEpoch(waits, giveUp.wait)
-        const token = randomBytes(8).readBigInt64BE().toString()
+        const token = randomToken()
         const request = { key, name, max, weight, token, epoch }
         const decision = waits
           ? await this.#waitInQueue(request, giveUp)

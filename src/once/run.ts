@@ -56,26 +56,37 @@ export interface RunContext extends TransactionContext {
 export class Run extends Attempt {
   readonly delivery: Delivery
   readonly #forgets: (() => void)[]
+  readonly #onLost: () => void
 
   constructor(
     readonly claim: Claim,
     readonly fence: number,
     epoch: Epoch,
     context: RunContext,
+    onLost: () => void,
   ) {
     super(epoch, context)
-    const transactionOf = () => this.tx
+    this.#onLost = onLost
+    const run = this
     this.delivery = {
       key: claim.key,
       // Reading `tx` may open a transaction.
       get tx() {
-        return transactionOf()
+        return run.tx
       },
-      signal: this.signal,
+      // Created on first use, because most functions do not read it.
+      get signal() {
+        return run.signal
+      },
       fence,
     }
     const lose = (reason: unknown) => this.lose(reason as Error)
     this.#forgets = [epoch.onLoss(lose), whenAborted(context.givingUp, lose)]
+  }
+
+  override lose(cause?: Error): void {
+    super.lose(cause)
+    this.#onLost()
   }
 
   lossError(cause: Error = new Error('another run has taken over')): OnceLostError {

@@ -50,7 +50,8 @@ export class Runs {
       return unreachableResult('The server has restarted, and runs from before the restart may not have ended yet')
     }
     if (claimed.state !== 'claimed') return claimed
-    const run = new Run(claim, claimed.fence, epoch, this.#context)
+    // After a loss, other callers may run the key, even in this process and even if the lost run's function has not ended.
+    const run = new Run(claim, claimed.fence, epoch, this.#context, () => attempt.end())
     try {
       if (!epoch.trusted || giveUp.aborted) {
         await this.#release(claim)
@@ -58,9 +59,6 @@ export class Runs {
         return { state: 'retry' }
       }
       attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
-      // After a loss, other callers may run the key, even in this process and even if the lost run's function has not
-      // ended.
-      whenAborted(run.delivery.signal, () => attempt.end())
       const running = this.#runAndRecord(run, options, work, codec)
       this.#inFlight.add(running)
       try {

@@ -580,7 +580,7 @@ comment on function holdfast.rate_after_ns(bigint, bigint, bigint, bigint, bigin
   'Returns the time until a rate request is allowed. A negative time is the time for which further units are available now.';
 
 create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean)
-  returns table (ordinal integer, verdict text, after_ns bigint, remaining bigint)
+  returns table (ordinal integer, after_ns bigint)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -618,7 +618,7 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
           select r.full_at into entity.full_at from holdfast.rate r where r.key = request.key;
           spent_until := coalesce(entity.full_at, 0);
         end if;
-        now_ns := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000;
+        now_ns := (date_part('epoch', clock_timestamp()) * 1000000)::bigint * 1000;
         after_ns := holdfast.rate_after_ns(spent_until, now_ns, request.interval_ns, request.burst, request.cost);
         exit when is_mine or is_locked or after_ns > request.wait_ns;
         entity := null;
@@ -647,17 +647,13 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
         end if;
       end loop;
 
-      if after_ns > request.wait_ns then
-        verdict := 'refused';
-        remaining := 0;
-      elsif is_locked then
-        verdict := 'locked';
-      else
-        verdict := 'allowed';
-        spent_until := now_ns + request.interval_ns * request.burst + after_ns;
-        remaining := greatest(0, - after_ns / request.interval_ns);
+      if after_ns <= request.wait_ns then
+        if is_locked then
+          after_ns := null;
+        else
+          spent_until := now_ns + request.interval_ns * request.burst + after_ns;
+        end if;
       end if;
-      after_ns := greatest(0, after_ns);
       return next;
 
       if request.is_last and is_mine and spent_until > entity.full_at then
@@ -669,22 +665,21 @@ create or replace function holdfast.rate_decide(requests jsonb, may_wait boolean
   end
   $$;
 comment on function holdfast.rate_decide(jsonb, boolean) is
-  'Decides rate requests on this database''s clock: allowed, refused (with the nanoseconds until it would be allowed), or locked by another '
-  'transaction (the caller retries the request alone). A refusal writes nothing.';
+  'Decides rate requests on this database''s clock. Returns the result of rate_after_ns() for each request. A request whose time exceeds its '
+  'wait_ns is refused, and writes nothing. Null if another transaction has locked the row: the caller retries the request alone.';
 
 create or replace function holdfast.rate_decide_one(
     key bigint, namespace text, name text, interval_ns bigint, burst bigint, cost bigint, wait_ns bigint
-  )
-  returns table (ordinal integer, verdict text, after_ns bigint, remaining bigint)
+  ) returns bigint
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
   declare
     -- The commit is not flushed, because a crash loses only the decisions made in the last half second.
     commits constant text := set_config('synchronous_commit', 'off', true);
-    now_ns constant bigint := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000;
+    now_ns constant bigint := (date_part('epoch', clock_timestamp()) * 1000000)::bigint * 1000;
+    after_ns bigint;
   begin
-    ordinal := 0;
     update holdfast.rate r
     set full_at = now_ns + interval_ns * burst + holdfast.rate_after_ns(r.full_at, now_ns, interval_ns, burst, cost)
     where r.key = (
@@ -696,35 +691,29 @@ create or replace function holdfast.rate_decide_one(
       )
     returning r.full_at - now_ns - interval_ns * burst into after_ns;
     if found then
-      verdict := 'allowed';
-      remaining := greatest(0, - after_ns / interval_ns);
-      after_ns := greatest(0, after_ns);
-      return next;
-      return;
+      return after_ns;
     end if;
     select holdfast.rate_after_ns(r.full_at, now_ns, interval_ns, burst, cost)
     into after_ns
     from holdfast.rate r
     where r.key = rate_decide_one.key;
     if after_ns > wait_ns then
-      verdict := 'refused';
-      remaining := 0;
-      return next;
-      return;
+      return after_ns;
     end if;
-    return query
-      select s.*
-      from holdfast.rate_decide(
-        jsonb_build_array(jsonb_build_object(
-          'ordinal', 0, 'key', key, 'namespace', namespace, 'name', name,
-          'interval_ns', interval_ns, 'burst', burst, 'cost', cost, 'wait_ns', wait_ns
-        )),
-        false
-      ) s;
+    select s.after_ns
+    into after_ns
+    from holdfast.rate_decide(
+      jsonb_build_array(jsonb_build_object(
+        'ordinal', 0, 'key', key, 'namespace', namespace, 'name', name,
+        'interval_ns', interval_ns, 'burst', burst, 'cost', cost, 'wait_ns', wait_ns
+      )),
+      false
+    ) s;
+    return after_ns;
   end
   $$;
 comment on function holdfast.rate_decide_one(bigint, text, text, bigint, bigint, bigint, bigint) is
-  'Decides one rate request whose row exists and is not locked. Leaves all other decisions to rate_decide().';
+  'Decides one rate request whose row exists and is not locked. Leaves all other decisions to rate_decide(), and returns the same time.';
 
 create or replace function holdfast.limit_sweep(channel text, position_share float8, pages integer) returns void
   language plpgsql

@@ -22,12 +22,11 @@ from holdfast.limit_check_waits($1, $2::text::jsonb)
 
 -- name: decide_rate prepared
 -- Decides one rate request. Uses the index rate_pkey.
-select ordinal, verdict, after_ns, remaining
-from holdfast.rate_decide_one($1::bigint, $2, $3, $4::bigint, $5::bigint, $6::bigint, $7::bigint)
+select holdfast.rate_decide_one($1::bigint, $2, $3, $4::bigint, $5::bigint, $6::bigint, $7::bigint) as after_ns
 
 -- name: decide_rates prepared
 -- Decides a batch of rate requests. Uses the index rate_pkey.
-select ordinal, verdict, after_ns, remaining
+select ordinal, after_ns
 from holdfast.rate_decide($1::text::jsonb, $2::boolean)
 
 -- name: sweep

@@ -19,11 +19,9 @@ interface RateDecision {
   readonly remaining: number
 }
 
-interface RateDecisionRow {
-  ordinal: number
-  verdict: RateDecision['verdict']
-  after_ns: string
-  remaining: string
+/** Time until the request is allowed, as the SQL function `rate_after_ns` returns it. Null if another transaction has locked the row. */
+interface RateTime {
+  after_ns: string | null
 }
 
 /** Sends an instance's rate requests in one statement per event-loop turn. */
@@ -38,23 +36,22 @@ export class RateBatcher {
 
   async #send(requests: readonly RateRequest[], mayWait: boolean): Promise<readonly RateDecision[]> {
     this.store.countRequests(requests.length)
-    const rows = await (requests.length === 1 && !mayWait
-      ? this.#decideOne(requests[0]!)
-      : this.#decide(requests, mayWait))
+    if (requests.length === 1 && !mayWait) return [await this.#decideOne(requests[0]!)]
     const decisions: RateDecision[] = new Array(requests.length)
-    for (const { ordinal, verdict, after_ns, remaining } of rows) {
-      // Rounds the time up to whole milliseconds, so that a retry is allowed after this time but not 1 ms earlier.
-      decisions[ordinal] = { verdict, afterMs: Math.ceil(Number(after_ns) / 1e6), remaining: Number(remaining) }
+    for (const { ordinal, after_ns } of await this.#decide(requests, mayWait)) {
+      decisions[ordinal] = decisionOf(requests[ordinal]!, after_ns)
     }
     return decisions
   }
 
-  #decideOne({ key, name, intervalNs, burst, cost, waitNs }: RateRequest): Promise<RateDecisionRow[]> {
+  async #decideOne(request: RateRequest): Promise<RateDecision> {
+    const { key, name, intervalNs, burst, cost, waitNs } = request
     const values = [key.key, key.namespace, name, String(intervalNs), burst, cost, String(waitNs)]
-    return this.store.run(this.store.sql.decide_rate, values)
+    const [row] = await this.store.run<RateTime>(this.store.sql.decide_rate, values)
+    return decisionOf(request, row!.after_ns)
   }
 
-  #decide(requests: readonly RateRequest[], mayWait: boolean): Promise<RateDecisionRow[]> {
+  #decide(requests: readonly RateRequest[], mayWait: boolean): Promise<(RateTime & { ordinal: number })[]> {
     const given = requests.map(({ key, name, intervalNs, burst, cost, waitNs }, ordinal) => ({
       ordinal,
       key: key.key,
@@ -66,5 +63,17 @@ export class RateBatcher {
       wait_ns: String(waitNs),
     }))
     return this.store.run(this.store.sql.decide_rates, [JSON.stringify(given), mayWait])
+  }
+}
+
+function decisionOf({ intervalNs, waitNs }: RateRequest, after: string | null): RateDecision {
+  if (after === null) return { verdict: 'locked', afterMs: 0, remaining: 0 }
+  const afterNs = BigInt(after)
+  return {
+    verdict: afterNs > waitNs ? 'refused' : 'allowed',
+    // Rounds the time up to whole milliseconds, so that a retry is allowed after this time but not 1 ms earlier.
+    afterMs: Math.max(0, Math.ceil(Number(afterNs) / 1e6)),
+    // A negative time is the time for which further units are available now.
+    remaining: afterNs < 0n ? Number(-afterNs / intervalNs) : 0,
   }
 }

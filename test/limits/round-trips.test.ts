@@ -11,7 +11,7 @@ test('a permit costs two statements and a rate decision one, whether they are al
   const statements = () => {
     const texts = sent.mock.calls.map(([query]) => (query as unknown as { text: string }).text)
     sent.mockClear()
-    return texts.map((text) => /from holdfast\.(\w+)\(/.exec(text)?.[1])
+    return texts.map((text) => /holdfast\.(\w+)\(/.exec(text)?.[1])
   }
   // The first call creates the entity's row, so the general function decides it.
   for (let call = 0; call < 2; call++) {

@@ -101,7 +101,7 @@ export class PermitAcquirer {
     for (let attempt = 0; ; attempt++) {
       try {
         giveUp.wait.throwIfAborted()
-        const epoch = await this.#presentEpoch(waits, giveUp.wait)
+        const epoch = this.options.presence.epoch ?? (await this.#whenPresent(waits, giveUp.wait))
         const token = randomToken()
         const request = { key, name, max, weight, token, epoch }
         const decision = waits
@@ -175,11 +175,9 @@ export class PermitAcquirer {
     track(batcher.sendReliably('cancel', request)).catch(() => {})
   }
 
-  /** Returns the current epoch. If there is none, waits for the next epoch: at most 2 s if the request does not set `wait`. */
-  async #presentEpoch(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
+  /** Waits for the next epoch: at most 2 s if the request does not set `wait`. */
+  async #whenPresent(waits: boolean, giveUp: AbortSignal): Promise<Epoch> {
     const { presence } = this.options
-    const { epoch } = presence
-    if (epoch) return epoch
     if (waits) return presence.whenPresent(giveUp)
     const presenceWait = new AbortController()
     const forget = whenAborted(giveUp, (reason) => presenceWait.abort(reason))

@@ -471,7 +471,8 @@ create or replace function holdfast.limit_decide_one(
       if found then
         verdict := 'released';
       end if;
-    elsif kind in ('try', 'wait') and holdfast.grace_is_over() and holdfast.is_present(own_epoch) then
+    -- A standby cannot plan the statement. limit_decide() then fails with the reason.
+    elsif kind in ('try', 'wait') and not pg_is_in_recovery() and holdfast.is_present(own_epoch) then
       insert into holdfast.permit as p (key, token, session, instance, weight, max, fence, since)
       select
         l.key, own_token, own_epoch, own_instance, limit_decide_one.weight, limit_decide_one.max,
@@ -483,6 +484,7 @@ create or replace function holdfast.limit_decide_one(
           and holdfast.limit_fits(l.in_use, l.waiting, limit_decide_one.weight, limit_decide_one.max)
         for update skip locked
       ) l
+      cross join holdfast.settled_server
       on conflict on constraint permit_pkey do nothing
       returning p.fence, p.weight into fence, change;
       if found then

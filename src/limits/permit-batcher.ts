@@ -39,8 +39,10 @@ export interface PermitDecision {
 /** Decision on a request that was refused. */
 export type Refusal = PermitDecision & { readonly max: number; readonly weight: number; readonly waitedMs: number }
 
-interface BatchItem extends PermitRequest {
+interface BatchItem {
   readonly kind: RequestKind
+  readonly key: Key
+  readonly request: PermitRequest
 }
 
 interface PermitDecisionRow {
@@ -56,7 +58,7 @@ interface PermitDecisionRow {
 
 /** Sends an instance's permit requests in one statement per event-loop turn, with the releases first. */
 export class PermitBatcher {
-  readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((requests, mayWait) => this.#send(requests, mayWait))
+  readonly #batcher = new KeyedBatcher<BatchItem, PermitDecision>((items, mayWait) => this.#send(items, mayWait))
 
   /**
    * `onGranted` is called for each of this instance's waiting requests that was granted because another request in the
@@ -69,7 +71,7 @@ export class PermitBatcher {
   ) {}
 
   add(kind: RequestKind, request: PermitRequest): Promise<PermitDecision> {
-    return this.#batcher.add({ ...request, kind })
+    return this.#batcher.add({ kind, key: request.key, request })
   }
 
   /**
@@ -89,12 +91,10 @@ export class PermitBatcher {
     }
   }
 
-  async #send(requests: readonly BatchItem[], mayWait: boolean): Promise<readonly PermitDecision[]> {
-    this.store.countRequests(requests.length)
-    const rows = await (requests.length === 1 && !mayWait
-      ? this.#decideOne(requests[0]!)
-      : this.#decide(requests, mayWait))
-    const decisions: PermitDecision[] = new Array(requests.length).fill(goneDecision)
+  async #send(items: readonly BatchItem[], mayWait: boolean): Promise<readonly PermitDecision[]> {
+    this.store.countRequests(items.length)
+    const rows = await (items.length === 1 && !mayWait ? this.#decideOne(items[0]!) : this.#decide(items, mayWait))
+    const decisions: PermitDecision[] = new Array(items.length).fill(goneDecision)
     for (const row of rows) {
       if (row.ordinal === null) this.onGranted(row.token, Number(row.fence))
       else decisions[row.ordinal] = decisionOf(row)
@@ -102,16 +102,18 @@ export class PermitBatcher {
     return decisions
   }
 
-  #decideOne({ kind, key, name, token, epoch, weight, max }: BatchItem): Promise<PermitDecisionRow[]> {
+  #decideOne({ kind, key, request }: BatchItem): Promise<PermitDecisionRow[]> {
     const { channel, sql } = this.store
+    const { name, token, epoch, weight, max } = request
     const values = [channel, this.instanceId, key.namespace, name, kind, key.key, token, epoch.number, weight, max]
     return this.store.run(sql.decide_permit, values)
   }
 
-  #decide(requests: readonly BatchItem[], mayWait: boolean): Promise<PermitDecisionRow[]> {
+  #decide(items: readonly BatchItem[], mayWait: boolean): Promise<PermitDecisionRow[]> {
     const { channel, sql } = this.store
+    const requests = items.map(({ request }) => request)
     const columns = [
-      requests.map(({ kind }) => kind),
+      items.map(({ kind }) => kind),
       requests.map(({ key }) => key.key),
       requests.map(({ token }) => token),
       requests.map(({ epoch }) => epoch.number),

@@ -38,7 +38,7 @@ export class Runs {
     attempt: KeyAttempt,
     giveUp: AbortSignal,
   ): Promise<AttemptResult | FinishedRun<T>> {
-    const epoch = await this.#presentEpoch(giveUp)
+    const epoch = this.#options.presence.epoch ?? (await this.#whenPresent(giveUp))
     if (!epoch) return unreachableResult('This instance has no connection to the database')
     const claim = newClaim(options, epoch.number)
     const claimed = await this.#store.claim(claim).catch((error) => {
@@ -167,10 +167,9 @@ export class Runs {
     return Math.max(responseTimeoutMs, this.#options.expiryMs)
   }
 
-  /** Returns the current epoch. Waits for a short time if a new epoch is starting. */
-  async #presentEpoch(giveUp: AbortSignal): Promise<Epoch | undefined> {
+  /** Waits for a short time, because a new epoch may be starting. */
+  async #whenPresent(giveUp: AbortSignal): Promise<Epoch | undefined> {
     const { presence } = this.#options
-    if (presence.epoch) return presence.epoch
     const tooLate = new Error('too late')
     const soon = new AbortController()
     const forget = whenAborted(giveUp, (reason) => soon.abort(reason))

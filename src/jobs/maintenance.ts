@@ -193,7 +193,9 @@ export class Maintenance {
       this.#failures++
     }
     if (this.#failures > 0) return this.runWithin(backoffMs(this.#failures, 100, this.#idleMs))
-    this.#runRoutinely(this.isBusy ? busyMs : this.#idleMs)
+    // No look postpones the routine runs of an instance without workers. The instances with workers run maintenance.
+    if (this.isBusy) this.#runRoutinely(busyMs)
+    else if (this.#started) this.#runRoutinely(this.#idleMs)
     this.runWithin(dueMs)
   }
 

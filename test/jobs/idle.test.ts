@@ -95,6 +95,21 @@ test('a delayed job starts maintenance on time, although all instances are idle'
   expect(performance.now() - from).toBeLessThan(2_500)
 }, 20_000)
 
+test('an idle fleet runs no maintenance after an instance without workers has enqueued a job', async () => {
+  const url = await databaseUrl()
+  const counts = await count(url)
+  const { job, done } = await idleWorker(url)
+  const { jobs } = await open({ url })
+  await jobs.enqueue(job, 1)
+  await until('the job is done', () => done.length === 1)
+  // Maintenance runs rarely after five seconds without work.
+  await pause(8_000)
+  const before = await counts()
+  await pause(12_000)
+  // Without a look that postpones it, maintenance would run every 3.5 to 5.5 seconds.
+  expect((await counts()).maintenance - before.maintenance).toBeLessThan(2)
+}, 40_000)
+
 test('a worker finds the first job of a priority that was never used before', async () => {
   const url = await databaseUrl()
   const { holdfast, job, done } = await idleWorker(url)

@@ -275,7 +275,7 @@ export class Leases {
       return this.#acquirer.acquire(request, waitMs, giveUp.signal)
     }
     try {
-      const lease = await this.#calls.run(where, () => name, waitMs > 0, acquire)
+      const lease = await this.#calls.run(where, () => name, waitMs > 0 || spread > 0, acquire)
       const waitedMs = performance.now() - requestedAt
       if (lease) events.emitter('lease.acquired')?.({ name, key: key.key, fence: lease.fence, waitedMs })
       else events.emitter('lease.refused')?.({ name, key: key.key, waitedMs })

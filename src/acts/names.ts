@@ -1,6 +1,6 @@
 import { didYouMean, formatDuration } from '../base/index.js'
 import { instanceDetails, nameLabel, type ObservedLock, type Observer, participantLabel } from '../observe/index.js'
-import { act, formatCount, formatList, inapplicable, joinSentences } from './act.js'
+import { act, formatCount, formatList, inapplicable, joinSentences, otherNamespaceText } from './act.js'
 import type { ParsedParams } from './params.js'
 
 const needs = { key: 'key' } as const
@@ -107,7 +107,7 @@ async function holdersOf(observer: Observer, of: NameParams) {
   const others = holders.filter(({ instance }) => instance === null)
   const refusal =
     holders.length === 0
-      ? joinSentences(`"${name}" is free: it has no holder.`, await similarName(observer, of))
+      ? joinSentences(`"${name}" is free: it has no holder.`, await otherName(observer, of))
       : others.length > 0
         ? `Holdfast cannot ask ${labelsOf(others)} to release "${name}", because the lock was acquired without Holdfast. To end the session, break the lock.`
         : ''
@@ -120,19 +120,26 @@ async function leaseOf(observer: Observer, { key, name }: NameParams) {
 }
 
 async function notLeased(observer: Observer, name: string, of: NameParams): Promise<string> {
-  return joinSentences(`"${name}" is not leased: there is nothing to expire.`, await similarName(observer, of))
+  return joinSentences(`"${name}" is not leased: there is nothing to expire.`, await otherName(observer, of))
 }
 
 async function nothingToBreak(observer: Observer, name: string, of: NameParams): Promise<string> {
-  return joinSentences(`"${name}" is free: there is nothing to break.`, await similarName(observer, of))
+  return joinSentences(`"${name}" is free: there is nothing to break.`, await otherName(observer, of))
 }
 
-/** Suggests a held name that is similar to the name that the operator typed. */
-async function similarName(observer: Observer, { name, namespace }: NameParams): Promise<string | undefined> {
+/** Suggests the same name in another namespace, or a held name that is similar to the name that the operator typed. */
+async function otherName(observer: Observer, { name, namespace }: NameParams): Promise<string | undefined> {
   if (name === undefined || namespace === undefined) return undefined
   const { locks, leases } = await observer.names({ namespace })
   const held = [...locks, ...leases].flatMap(({ label }) => (label === null || label === name ? [] : [label]))
-  return didYouMean(name, held)
+  return (await otherNamespaceNote(observer, name)) ?? didYouMean(name, held)
+}
+
+/** Returns a hint if the name is held or leased in another namespace. For a name that is free in its own namespace. */
+export async function otherNamespaceNote(observer: Observer, name: string): Promise<string | undefined> {
+  const { locks, leases } = await observer.names({})
+  const used = [...locks, ...leases].filter(({ label }) => label === name)
+  return otherNamespaceText('lock or lease', used)
 }
 
 function labelsOf(holders: readonly ObservedLock[]): string {

@@ -149,6 +149,15 @@ describe('lock show', () => {
     expect(status).toBe(0)
   })
 
+  test('lock show and lock break of a name that is held in another namespace name this namespace', async () => {
+    await using _lock = await holder.locks.acquire('of ops')
+    const hint = 'Add, for example, --namespace'
+    expect((await run(['lock', 'show', 'of ops', '--namespace', 'other'], env)).stdout).toContain(hint)
+    expect((await run(['lease', 'show', 'of ops', '--namespace', 'other'], env)).stdout).toContain(hint)
+    const { status, stderr } = await run(['lock', 'break', 'of ops', '--namespace', 'other', '--yes'], env)
+    expect({ status, stderr }).toEqual({ status: 3, stderr: expect.stringContaining(hint) })
+  })
+
   test('lock show finds a lock without a name by its key', async () => {
     await holder.locks.acquire(holder.locks.pair(-7, 5))
     const { stdout } = await run(['lock', 'show', '--key', '-30064771067'], env)

@@ -59,7 +59,7 @@ test('the statements remove the data of ended jobs from every table', async () =
     (await states()).every((state) => ['done', 'buried', 'cancelled'].includes(state!)),
   )
   expect(await tablesWithData(url)).toEqual(
-    expect.arrayContaining(['job', 'job_end', 'job_note', 'job_step', 'job_stopped']),
+    expect.arrayContaining(['job', 'job_end', 'job_note', 'job_step', 'job_stopped'].map((name) => `holdfast.${name}`)),
   )
   const before = await states()
 

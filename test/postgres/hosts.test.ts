@@ -56,7 +56,7 @@ describe('the primary', () => {
     const holdfast = await open({ url, expiry: '2s' })
     await holdfast.locks.with('x', ({ fence }) => expect(fence).toBeGreaterThan(0))
     expect(holdfast.context.database.address).toBe(
-      `holdfast@${new URL(url.replace(/,[^/]*/, '')).host},${url.match(/,([^/]*)/)![1]}/app`,
+      `postgres@${new URL(url.replace(/,[^/]*/, '')).host},${url.match(/,([^/]*)/)![1]}/app`,
     )
   })
 

@@ -1,3 +1,4 @@
+import { otherNamespaceNote } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
 import { instanceDetails, type ObservedLease, type ObservedLock, type Observer } from '../../observe/index.js'
 import { observe } from '../connect.js'
@@ -8,12 +9,15 @@ import type { Settings } from '../settings.js'
 
 export async function leaseShow(settings: Settings, word: string): Promise<void> {
   const target = readTarget(settings, word)
-  const { locks, lease } = await observe(settings, (observer) => findName(observer, target))
+  const { locks, lease, note } = await observe(settings, async (observer) => {
+    const found = await findName(observer, target)
+    return { ...found, note: await namespaceNote(observer, target, found) }
+  })
   const name = registeredName(target, lease)
   const state = lease ? (lease.held ? 'leased' : 'min-hold') : locks.some(({ granted }) => granted) ? 'locked' : 'free'
   const document: LeaseShow = { ...name, state, lease }
   if (printDocument<'lease-show'>(settings, document)) return
-  printFacts(settings, [...nameFacts(name), ['state', stateTexts[state]], ...leaseFacts(lease)])
+  printFacts(settings, [...nameFacts(name), ['state', stateTexts[state]], ...leaseFacts(lease), ...note])
 }
 
 const stateTexts: Record<LeaseShow['state'], string> = {
@@ -27,6 +31,18 @@ const stateTexts: Record<LeaseShow['state'], string> = {
 export async function findName(observer: Observer, { key }: Pick<Target, 'key'>) {
   const [lease = null] = await observer.leases({ key })
   return { locks: await observer.locks({ key }), lease }
+}
+
+interface Found {
+  readonly locks: readonly ObservedLock[]
+  readonly lease: ObservedLease | null
+}
+
+/** Returns a hint if the name is free in its namespace, but is used in another one. */
+export async function namespaceNote(observer: Observer, target: Target, found: Found): Promise<Fact[]> {
+  if (found.lease !== null || found.locks.length > 0 || target.namespace === null) return []
+  const note = await otherNamespaceNote(observer, target.label)
+  return note === undefined ? [] : [['note', note]]
 }
 
 /**

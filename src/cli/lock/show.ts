@@ -2,13 +2,19 @@ import { instanceDetails, type ObservedLock, type Observer, participantLabel } f
 import { observe } from '../connect.js'
 import type { LockShow } from '../documents.js'
 import { durationLabel, readTarget, type Target } from '../labels.js'
-import { findName, leaseFacts, nameFacts, registeredName } from '../lease/show.js'
+import { findName, leaseFacts, nameFacts, namespaceNote, registeredName } from '../lease/show.js'
 import { printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
 
 export async function lockShow(settings: Settings, word: string): Promise<void> {
   const target = readTarget(settings, word)
-  const document = await observe(settings, (observer) => lockDocument(observer, target))
+  const { document, note } = await observe(settings, async (observer) => {
+    const shown = await lockDocument(observer, target)
+    return {
+      document: shown,
+      note: await namespaceNote(observer, target, { lease: shown.lease, locks: [...shown.holders, ...shown.waiters] }),
+    }
+  })
   if (printDocument<'lock-show'>(settings, document)) return
   const { state, holders, waiters, lease } = document
   printFacts(settings, [
@@ -17,6 +23,7 @@ export async function lockShow(settings: Settings, word: string): Promise<void> 
     ...holders.map((holder) => ['holder', lockText(holder)] as const),
     ...leaseFacts(lease),
     ...waiters.map((waiter) => ['waits', lockText(waiter)] as const),
+    ...note,
   ])
 }
 

@@ -10,7 +10,8 @@ import { repositoryOf, withPackedLinks } from './packed-links.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = process.argv[2]
-if (folder === undefined) throw new Error('Expected a folder, as in: node --import ./scripts/typescript.js scripts/pack.ts release')
+if (folder === undefined)
+  throw new Error('Expected a folder, as in: node --import ./scripts/typescript.js scripts/pack.ts release')
 
 const temporary = mkdtempSync(join(tmpdir(), 'holdfast-pack-'))
 try {

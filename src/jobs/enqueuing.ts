@@ -114,7 +114,7 @@ export class Enqueuing {
     }
     const groups = [...places].map(([head, places]) => ({ head, places }))
     const reservation = waits === 'budgeted' ? await this.#reserve(headsOf(groups)) : undefined
-    const hasRoom = groups.map((_, at) => reservation !== undefined && reservation.heads.has(at + 1))
+    const hasRoom = groups.map((_, at) => reservation?.heads.has(at + 1) ?? false)
     const answers = new Array<number>(asked.length)
     for (const isReserved of [true, false]) {
       const some = groups.filter((_, at) => hasRoom[at] === isReserved)

@@ -134,6 +134,19 @@ export function jobs({
     return [...refs.map(({ id }) => id), ...ids]
   }
 
+  /** Enqueues jobs with budgets without a transaction, so that their room can be reserved. */
+  async function enqueueDirectly(random: Random, tag: string) {
+    const weight = 1 + random.below(2)
+    // A rate that is not kept shows only in a row of many jobs.
+    const count = random.chance(0.01) ? 120 : 1 + random.below(5)
+    const some = Array.from({ length: 1 + random.below(3) }, () => ({ tag, weight, ms: 10 + random.below(50) }))
+    const refs: JobRef[] = await holdfast.jobs.enqueueMany(callProvider, some, {
+      budgets: [{ budget: provider, weight }],
+    })
+    refs.push(...(await holdfast.jobs.enqueueMany(atRate, new Array(count).fill({ tag }))))
+    write('enqueued', { tag, ids: refs.map(({ id }) => id) })
+  }
+
   return {
     async step(random) {
       const tag = `${process.pid}/${++batches}`
@@ -152,6 +165,7 @@ export function jobs({
       }
       if (isRolledBack) write('rolledBack', { tag })
       else write('enqueued', { tag, ids })
+      if (random.chance(0.4)) await enqueueDirectly(random, `${tag} without a transaction`)
       await keepFor(random.below(200))
     },
   }

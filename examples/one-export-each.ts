@@ -64,7 +64,7 @@ function ask(server: ChildProcess, user: string, what: Action = 'export') {
 
 // prints:
 // alice, first server: 202 export started
-// alice, second server: 409 an export is already running (1 of 1)
+// alice, second server: 429 an export is already running (1 of 1)
 // bob, second server: 202 export started
 // alice, first server: 200 export finished
 // alice, second server: 202 export started

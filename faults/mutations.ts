@@ -168,8 +168,8 @@ export const mutations: readonly Mutation[] = [
     edits: [
       [
         functions('jobs'),
-        /(job\.xid = any\(array\(select pg_snapshot_xip\(f\.base\)\)\)\s+)(and \(job\.xid, job\.entry\) > )/,
-        '$1and false $2',
+        /(from pg_snapshot_xip\(f\.base\) as late \(xid\)\s+where )/,
+        '$1false and ',
       ],
     ],
     onlyRooms: ['jobs'],

@@ -8,7 +8,7 @@ import { Events } from '../../src/base/index.js'
 import { defineJob } from '../../src/index.js'
 import { InstanceName, openPgPool, RowPresence } from '../../src/postgres/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, sqlSession, until } from '../setup/facts.js'
+import { sql, sqlSession, until, untilRegistered } from '../setup/facts.js'
 import { open, roleUrl } from '../setup/instances.js'
 import { applyFix, examineDatabase, fixes, found, idsOf, isGone } from './fixture.js'
 
@@ -113,12 +113,13 @@ test('doctor finds and fixes a database and a role with few connections left', a
 
 test('doctor finds locks of an owner that is dead, and of an owner that may be dead', async () => {
   const holdfast = await open({ url })
-  await (await holdfast.locks.acquire('invoice:42')).release()
+  const named = await holdfast.locks.acquire(['invoice:42', 'report'])
+  await untilRegistered(url, 'invoice:42', 'report')
+  await named.release()
   const lock = 'select pg_advisory_lock($1::bigint)'
   const of = (name: string) => [holdfast.locks.key(name)]
   const gone = await sqlSession(url, { application_name: 'holdfast 0123456789ab' })
   await gone.query(lock, of('invoice:42'))
-  await (await holdfast.locks.acquire('report')).release()
   const script = await sqlSession(url, { application_name: 'nightly.sh' })
   await script.query(lock, of('report'))
   // A living instance is idle too, between two heartbeats.

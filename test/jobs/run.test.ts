@@ -36,14 +36,15 @@ async function holdEndOf(client: Client, id: number) {
     create schema held;
     alter function holdfast.job_done set schema held;
     create function holdfast.job_done(
-      ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[]
+      ids bigint[], fences bigint[], results json, emptied bigint[], out recorded bigint[], out follow_ups bigint[],
+      out urgent boolean
     )
     language plpgsql as $$
     begin
       if ${id} = any(ids) then
         perform pg_advisory_xact_lock_shared(7);
       end if;
-      select * into recorded, follow_ups from held.job_done(ids, fences, results, emptied);
+      select * into recorded, follow_ups, urgent from held.job_done(ids, fences, results, emptied);
     end
     $$;
     select pg_advisory_lock(7)`)

@@ -28,13 +28,15 @@ async function untilNothingRemains(url: string): Promise<void> {
 }
 
 /** Calls all methods that acquire locks, and checks that each lock excludes a second instance. */
-async function exerciseLocks(one: Holdfast, other: Holdfast): Promise<void> {
+async function exerciseLocks(one: Holdfast, other: Holdfast, direct: string): Promise<void> {
   await one.locks.with('report', async ({ fence }) => {
     expect(fence).toBeGreaterThan(0)
     expect(await other.locks.tryAcquire('report')).toBeNull()
+    await untilRegistered(direct, 'report')
   })
   const held = await one.locks.acquire(['a', 'b'])
   const waiting = other.locks.acquire('b', { wait: '15s' })
+  await untilRegistered(direct, 'a', 'b')
   await held.release()
   const later = await waiting
   expect(later.fence).toBeGreaterThan(held.fence)
@@ -50,7 +52,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
     const pooler = await startPooler({ mode: 'transaction', backends: 5 })
     const url = pooler.through(direct)
     const [one, other] = [await open({ url, directUrl: direct }), await open({ url, directUrl: direct })]
-    await exerciseLocks(one, other)
+    await exerciseLocks(one, other, direct)
 
     const client = await sqlSession(url)
     await client.query('begin')
@@ -60,7 +62,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
     await client.query('commit')
     await other.locks.with('user:42', { wait: '5s' }, () => {})
 
-    await untilRegistered(direct, 'a', 'b', 'report', 'user:42')
+    await untilRegistered(direct, 'user:42')
     await Promise.all([one.close(), other.close()])
     await untilNothingRemains(direct)
   })
@@ -74,12 +76,12 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in transaction mode', 
       await open({ sql: client, directUrl: direct }),
       await open({ sql: client, directUrl: direct }),
     ]
-    await exerciseLocks(one, other)
+    await exerciseLocks(one, other, direct)
     await client.begin(async (tx) => {
       await one.locks.inTransaction(tx, 'user:42', { wait: '5s' })
       expect(await other.locks.tryAcquire('user:42')).toBeNull()
     })
-    await untilRegistered(direct, 'a', 'b', 'report', 'user:42')
+    await untilRegistered(direct, 'user:42')
     await Promise.all([one.close(), other.close()])
     await untilNothingRemains(direct)
   })
@@ -130,7 +132,7 @@ describe.skipIf(withoutPgBouncer)('locks behind PgBouncer in session mode', () =
     const [one, other] = [await open({ url }), await open({ url })]
     const rows = await sql<{ pooler: string }>(direct, 'select pooler from holdfast.instance')
     expect(rows).toEqual([{ pooler: 'session pooler' }, { pooler: 'session pooler' }])
-    await exerciseLocks(one, other)
+    await exerciseLocks(one, other, direct)
     await Promise.all([one.close(), other.close()])
     // The pooler keeps the backends and has reset their settings.
     await until('no lock remains', async () => (await countRemaining(direct)).locks === 0)

@@ -59,7 +59,7 @@ test('every function of the schema searches only pg_catalog', async () => {
     'notification_channel',
     'rate_after_ns',
   ]
-  const calledWithin = ['flush_leases', 'lane_is_empty', 'lane_room', 'job_resolve_links']
+  const calledWithin = ['flush_leases', 'lane_free_at', 'lane_is_empty', 'lane_room', 'job_resolve_links']
   expect(withoutPath.sort()).toEqual([...fullyQualified, ...calledWithin].sort())
   const called = statements.flatMap(([, { text }]) => calledWithin.filter((name) => text.includes(`.${name}(`)))
   expect(called).toEqual([])

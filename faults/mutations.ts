@@ -165,13 +165,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a window skips late commits',
-    edits: [
-      [
-        functions('jobs'),
-        /(from pg_snapshot_xip\(f\.base\) as late \(xid\)\s+where )/,
-        '$1false and ',
-      ],
-    ],
+    edits: [[functions('jobs'), /(from pg_snapshot_xip\(f\.base\) as late \(xid\)\s+where )/, '$1false and ']],
     onlyRooms: ['jobs'],
     onlyFaults: ['kill', 'freeze'],
   },

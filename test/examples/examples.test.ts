@@ -9,8 +9,19 @@ import { runsAll } from '../setup/variants.js'
 
 const directory = new URL('../../examples/', import.meta.url)
 const helpers = ['database.ts', 'transactions/story.ts']
-/** Each uses a processor for more than ten seconds. */
-const long = ['divided-work.ts', 'failover.ts', 'thousand-at-once.ts']
+/** The longest. Other tests make the same calls. */
+const long = [
+  'city-sequences.ts',
+  'divided-work.ts',
+  'exclusive-report.ts',
+  'failover.ts',
+  'move-queue.ts',
+  'resilient-queue.ts',
+  'resumable-order.ts',
+  'schedules-per-customer.ts',
+  'thousand-at-once.ts',
+  'threads.ts',
+]
 const left = runsAll ? helpers : [...helpers, ...long]
 /** The tests of stacks run the same libraries. */
 const folders = runsAll ? ['', 'handlers/', 'transactions/'] : ['']

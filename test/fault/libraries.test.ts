@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { defineJob, type Holdfast } from '../../src/index.js'
 import { untilMember, untilRuns } from '../schedules/fixture.js'
 import { sql, until } from '../setup/facts.js'
-import { waysOf } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 import { effectTable, libraries } from '../stacks/libraries.js'
 import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance } from './fixture.js'
@@ -76,7 +76,7 @@ describe.each(waysOf(Object.keys(libraries)))('with %s', (library) => {
     expect(await effects()).toEqual(kinds.map((kind) => `${kind} by the worker`))
   })
 
-  test.each(waysOf(['recorded', 'effect']))(
+  test.each(runsAll ? (['recorded', 'effect'] as const) : [])(
     'the handlers of a process that is frozen at the stage "%s" have their effect elsewhere after the expiry',
     { timeout: 60_000 },
     async (stage) => {

@@ -204,7 +204,7 @@ describe('lost responses', () => {
     expect(await countEffects(url, 'k')).toBe(1)
   })
 
-  test.each(['lost', 'never sent'] as const)(
+  test.each(waysOf(['lost', 'never sent']))(
     'a run whose commit is %s and whose server stays down has both an effect and a result, or neither',
     async (reply) => {
       const { url } = await openDatabase()

@@ -59,24 +59,27 @@ const useUpTransactionIds = (url: string) =>
 const behind = async (url: string) => (await examineDatabase(url)).findings.filter(({ id }) => id === 'sequence-behind')
 
 describe.skipIf(withoutPrograms)('dumps', { timeout: 120_000 }, () => {
-  test('a dump that is restored twice into the same cluster repeats no fence and no job id', async () => {
-    const server = await startCluster()
-    const url = await server.createDatabase('app')
-    const file = join(temporaryDirectory(), 'app.dump')
-    const outside = new Outside()
-    await outside.visit(url)
-    await outside.visit(url)
-    await dump(url, file)
-    await outside.receivesMany(url)
-    for (let visit = 0; visit < 3; visit++) await outside.visit(url)
-    for (let time = 0; time < 2; time++) {
-      const before = await generationOf(url)
-      await runSteps('Restore a dump', { DATABASE_URL: url, DUMP: file })
+  test.skipIf(!runsAll)(
+    'a dump that is restored twice into the same cluster repeats no fence and no job id',
+    async () => {
+      const server = await startCluster()
+      const url = await server.createDatabase('app')
+      const file = join(temporaryDirectory(), 'app.dump')
+      const outside = new Outside()
+      await outside.visit(url)
+      await outside.visit(url)
+      await dump(url, file)
+      await outside.receivesMany(url)
       for (let visit = 0; visit < 3; visit++) await outside.visit(url)
-      expect(await generationOf(url)).toBeLessThanOrEqual(before + 1)
-      expect(await behind(url)).toEqual([])
-    }
-  })
+      for (let time = 0; time < 2; time++) {
+        const before = await generationOf(url)
+        await runSteps('Restore a dump', { DATABASE_URL: url, DUMP: file })
+        for (let visit = 0; visit < 3; visit++) await outside.visit(url)
+        expect(await generationOf(url)).toBeLessThanOrEqual(before + 1)
+        expect(await behind(url)).toEqual([])
+      }
+    },
+  )
 
   test.skipIf(!runsAll)('a dump that is restored into another cluster repeats no fence and no job id', async () => {
     const [one, other] = [await startCluster(), await startCluster()]
@@ -273,7 +276,7 @@ describe.skipIf(withoutPrograms)('copies of a database', { timeout: 120_000 }, (
 })
 
 describe.skipIf(withoutPrograms)('switches by logical replication', { timeout: 120_000 }, () => {
-  test('a switch without copied sequences repeats no fence and no id', async () => {
+  test.skipIf(!runsAll)('a switch without copied sequences repeats no fence and no id', async () => {
     const settings = { wal_level: 'logical' }
     const [blue, green] = [await startCluster({ settings }), await startCluster({ settings })]
     const [from, to] = [await blue.createDatabase('app'), await green.createDatabase('app')]

@@ -3,7 +3,7 @@ import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
 import { fixedSeedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
-import { waysOf } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
 import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
 
@@ -69,7 +69,7 @@ test.each<[string, object]>(
   expect(rows.every((row) => (row as { count: number }).count === 80)).toBe(true)
 })
 
-test.skipIf(withoutPgBouncer)(
+test.skipIf(withoutPgBouncer || !runsAll)(
   'each resource is done once in rounds through PgBouncer in transaction mode',
   { timeout: 300_000 },
   async () => {

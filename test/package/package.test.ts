@@ -14,7 +14,7 @@ import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { stays, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { typescript } from '../setup/typescript.js'
-import { runsAll } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -230,9 +230,9 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
   }
 
   // SIGHUP and SIGKILL end only npm, and the shell remains. Only Linux can notify the command that npm has ended.
-  const signals = ['SIGTERM', ...(process.platform === 'linux' ? (['SIGHUP', 'SIGKILL'] as const) : [])] as const
+  const signals = [...(process.platform === 'linux' ? (['SIGKILL', 'SIGHUP'] as const) : []), 'SIGTERM'] as const
 
-  test.each(signals)(
+  test.each(waysOf(signals))(
     '`npx holdfast dev` ends with its server after %s to npm',
     { timeout: 120_000 },
     async (signal) => {

@@ -19,6 +19,7 @@ import { instrument } from '../../src/telemetry/index.js'
 import { anchorModes, rowsOf, work } from '../jobs/fixture.js'
 import { sqlPool, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
+import { waysOf } from '../setup/variants.js'
 import { hostile, hostileValues, misbehave } from './hostile.ts'
 import { randomFrom } from './random.ts'
 import { seedOf } from './seed.js'
@@ -106,7 +107,7 @@ test('the functions that inspect values of users never throw, and need little ti
   }
 })
 
-test.each(anchorModes)(
+test.each(waysOf(anchorModes))(
   'a worker whose handlers misbehave does every other job ($name)',
   { timeout: 180_000 },
   async (way) => {

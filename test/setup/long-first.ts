@@ -3,8 +3,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files that take more than 40 s, the longest first. */
 const longFiles = [
-  'test/fault/restores.test.ts',
   'test/package/package.test.ts',
+  'test/fault/restores.test.ts',
   'test/log/mistakes.test.ts',
   'test/property/rooms.test.ts',
   'test/embedded/embedded.test.ts',
@@ -17,6 +17,7 @@ const longFiles = [
   'test/property/schedules.test.ts',
   'test/fault/failover.test.ts',
   'test/fault/shares-owners.test.ts',
+  'test/permutations/permutations.test.ts',
   'test/jobs/windows.test.ts',
   'test/jobs/plans.test.ts',
 ]

@@ -12,12 +12,15 @@ import { executorOf, sqlstateOf } from '../../src/postgres/index.js'
 import { withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { waysOf } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 import { stacks } from './stacks.js'
 
 // Tests the same contract with the transactions of every supported library: the writes of Holdfast belong to the transaction.
 
 const sendEmail = defineJob('send-email', { run: (_: { to: string }) => {} })
+
+/** One library for each way in which a transaction sends a statement. */
+const drivers = ['node-postgres, a pool', 'postgres.js', 'Prisma']
 
 const ways = withoutPgBouncer ? ['direct'] : ['through PgBouncer', 'direct']
 
@@ -31,7 +34,10 @@ function throughPooler(url: string): Promise<string> {
 }
 
 describe.each(waysOf(ways))('transactions %s', (way) => {
-  describe.each(Object.entries(stacks))('%s', (_, openStack) => {
+  describe.each(Object.entries(stacks))('%s', (library, openStack) => {
+    /** For calls that send the same statements as another test, which runs with every library. */
+    const testDrivers = test.runIf(runsAll || drivers.includes(library))
+
     async function createFixture() {
       const url = await databaseUrl()
       const holdfast: Holdfast = await open({ url })
@@ -62,23 +68,26 @@ describe.each(waysOf(ways))('transactions %s', (way) => {
       await stack.close()
     })
 
-    test('locks are held until the transaction ends, and a wait that times out keeps the transaction usable', async () => {
-      const { holdfast, stack, jobs } = await createFixture()
-      await using other = await holdfast.locks.acquire('held')
-      await stack.transaction(async (tx) => {
-        const lock = await holdfast.locks.inTransaction(tx, ['one', 'two'], { wait: '1s' })
-        expect(lock.fence).toBeGreaterThan(other.fence)
-        expect(await holdfast.locks.tryAcquire('one')).toBeNull()
-        expect(await holdfast.locks.tryInTransaction(tx, 'held')).toBeNull()
-        await caught(LockTimeoutError, holdfast.locks.inTransaction(tx, 'held', { wait: 50 }))
-        await holdfast.jobs.enqueue(sendEmail, { to: 'after it' }, { tx })
-      })
-      expect(await jobs()).toEqual([{ name: 'after it' }])
-      await using _free = await holdfast.locks.acquire(['one', 'two'], { wait: '1s' })
-      await stack.close()
-    })
+    testDrivers(
+      'locks are held until the transaction ends, and a wait that times out keeps the transaction usable',
+      async () => {
+        const { holdfast, stack, jobs } = await createFixture()
+        await using other = await holdfast.locks.acquire('held')
+        await stack.transaction(async (tx) => {
+          const lock = await holdfast.locks.inTransaction(tx, ['one', 'two'], { wait: '1s' })
+          expect(lock.fence).toBeGreaterThan(other.fence)
+          expect(await holdfast.locks.tryAcquire('one')).toBeNull()
+          expect(await holdfast.locks.tryInTransaction(tx, 'held')).toBeNull()
+          await caught(LockTimeoutError, holdfast.locks.inTransaction(tx, 'held', { wait: 50 }))
+          await holdfast.jobs.enqueue(sendEmail, { to: 'after it' }, { tx })
+        })
+        expect(await jobs()).toEqual([{ name: 'after it' }])
+        await using _free = await holdfast.locks.acquire(['one', 'two'], { wait: '1s' })
+        await stack.close()
+      },
+    )
 
-    test('guard accepts the current fence and refuses a stale one', async () => {
+    testDrivers('guard accepts the current fence and refuses a stale one', async () => {
       const { url, holdfast, stack } = await createFixture()
       await using lock = await holdfast.locks.acquire('report')
       await stack.transaction((tx) => lock.guard(tx))
@@ -95,7 +104,7 @@ describe.each(waysOf(ways))('transactions %s', (way) => {
       await stack.close()
     })
 
-    test('the result of once.inTransaction commits with the transaction', async () => {
+    testDrivers('the result of once.inTransaction commits with the transaction', async () => {
       const { holdfast, stack } = await createFixture()
       const deliver = () => stack.transaction((tx) => holdfast.once.inTransaction(tx, 'event 1', () => ({ paid: 7 })))
       expect(await deliver()).toEqual({ status: 'done', value: { paid: 7 } })
@@ -161,7 +170,7 @@ describe.each(waysOf(ways))('transactions %s', (way) => {
       await stack.close()
     })
 
-    test('a call in a failed transaction rejects with the error of PostgreSQL', async () => {
+    testDrivers('a call in a failed transaction rejects with the error of PostgreSQL', async () => {
       const { holdfast, stack, jobs } = await createFixture()
       let refusal: unknown
       const undone = stack.transaction(async (tx) => {

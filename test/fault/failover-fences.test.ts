@@ -67,10 +67,12 @@ test('a transaction lock is not granted while a disconnected holder may still re
   expect((await until('the transaction lock is granted', granted, 4 * expiryMs)).fence).toBeGreaterThan(held.fence)
 })
 
-test.each<[string, (instance: Holdfast) => Promise<number>]>([
-  ['lease', async ({ leases }) => (await leases.acquire('drawn', { wait: '20s' })).fence],
-  ['permit', ({ limits }) => limits.with('drawn', { max: 1, wait: '20s' }, ({ fence }) => fence)],
-])('a %s that draws the first fence on the new primary has a larger fence than all before', async (_, draw) => {
+test.each(
+  waysOf<[string, (instance: Holdfast) => Promise<number>]>([
+    ['lease', async ({ leases }) => (await leases.acquire('drawn', { wait: '20s' })).fence],
+    ['permit', ({ limits }) => limits.with('drawn', { max: 1, wait: '20s' }, ({ fence }) => fence)],
+  ]),
+)('a %s that draws the first fence on the new primary has a larger fence than all before', async (_, draw) => {
   const { fixture, last } = await failOver()
   const next = await openInstance(fixture.standbyUrl, { anchor: 'none', migrate: false })
   expect(await within(20_000, 'The first draw', draw(next))).toBeGreaterThan(last)

@@ -252,13 +252,18 @@ export const slow = defineJob('slow', { run: (_, { signal }) => setTimeout(1_500
     await ends(['start', '--ignore-scripts', '--', '--instances', '2'], /Dan|Ben|Ada/, 'SIGTERM', clone)
   })
 
-  test.each([
+  const programs: [string, string[], RegExp][] = [
+    ['lock run', ['lock', 'run', 'report', '--', 'sh', '-c', 'echo started; exec sleep 600'], /started/],
     ['dashboard', ['dashboard', '--port', '0'], /http:/],
     ['top', ['top', '--jsonl', '--interval', '1s'], /^\{/],
-    ['lock run', ['lock', 'run', 'report', '--', 'sh', '-c', 'echo started; exec sleep 600'], /started/],
-  ])('`npx holdfast %s` ends after SIGTERM to npm', { timeout: 120_000 }, async (_, args, output) => {
-    await ends([...npx, ...args], output, 'SIGTERM')
-  })
+  ]
+  test.each(waysOf(programs))(
+    '`npx holdfast %s` ends after SIGTERM to npm',
+    { timeout: 120_000 },
+    async (_, args, output) => {
+      await ends([...npx, ...args], output, 'SIGTERM')
+    },
+  )
 
   test('`npx holdfast work` lets a job end after SIGTERM to npm', { timeout: 120_000 }, async () => {
     const holdfast = await open({ url: database.url })

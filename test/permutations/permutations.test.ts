@@ -36,7 +36,7 @@ const interruptions: readonly Interruption[] = ['cancelled', 'terminated', 'repl
 
 /** Number of sessions, and how each of their subsets runs. */
 const extents: readonly (Extent & { readonly size: number })[] = [
-  { size: 2 },
+  { size: 2, mergesBegin: !runsAll },
   ...(runsAll
     ? [
         { size: 2, mergesBegin: true, interruptions },

@@ -43,14 +43,14 @@ export async function searchPath(context: DoctorContext): Promise<Finding[]> {
   return [...own, ...untrusted]
 }
 
-/** The application's tables are created in Holdfast's schema, and a name such as `job` stands for Holdfast's table. */
+/** Reports that the session searches Holdfast's schema: a program that creates a table without a schema creates it there. */
 function ownSchema({ schema }: DoctorContext): Finding {
   return finding({
     id: 'search-path',
     severity: 'risky',
     subject: schema,
     text: `Pool sessions search Holdfast's schema ${schema}`,
-    why: 'A table that your application creates without a schema is then created among the tables of Holdfast, and statements can change the tables of Holdfast by mistake.',
+    why: 'A table that your program creates without a schema is then created among the tables of Holdfast, and statements can change the tables of Holdfast by mistake.',
     facts: { schema },
     fix: {
       text: 'Connect as a role that does not have the name of the schema, or remove the schema from the search_path setting. The default search_path contains a schema with the name of the role.',

@@ -84,7 +84,7 @@ export class Enqueuing {
     tx?: Executor,
     reservation?: string,
   ): Promise<number[]> {
-    const values = valuesOf(heads, payloads, metas, tx === undefined, reservation)
+    const values = valuesOf(heads, payloads, metas, tx === undefined, { reservation })
     const [row] = tx
       ? await this.#store.runIn<{ ids: string }>(tx, 'enqueue', values)
       : await this.#store.run<{ ids: string }>('enqueue', values)
@@ -154,7 +154,7 @@ export function valuesOf(
   payloads: readonly string[],
   metas: readonly (string | undefined)[],
   isAlone: boolean,
-  reservation?: string,
+  { patience = null, reservation = null }: { patience?: string | null; reservation?: string | null | undefined } = {},
 ): unknown[] {
-  return [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, isAlone, null, writeMetas(metas), reservation ?? null]
+  return [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, isAlone, patience, writeMetas(metas), reservation]
 }

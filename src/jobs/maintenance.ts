@@ -198,7 +198,7 @@ export class Maintenance {
       this.#failures++
     }
     if (this.#failures > 0) return this.runWithin(backoffMs(this.#failures, 100, this.#idleMs))
-    // No look postpones the routine runs of an instance without workers. The instances with workers run maintenance.
+    // Instances without workers have no routine runs, because the instances with workers run maintenance.
     if (this.#started) this.#runRoutinely(this.isBusy ? this.#busyMs : this.#idleMs)
     this.runWithin(dueMs)
   }

@@ -12,8 +12,8 @@ import {
   UsageError,
 } from '../base/index.js'
 import { type Executor, sqlstate, sqlstateOf } from '../postgres/index.js'
+import { valuesOf } from './enqueuing.js'
 import type { JobRef } from './job-ref.js'
-import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
 
 /** Options for a unique key. At most one job with the same queue and kind has a given key. */
@@ -144,7 +144,7 @@ export class UniqueEnqueuing {
    */
   async many(asked: readonly NewUniqueJob[], tx: Executor | undefined): Promise<JobRef[]> {
     if (tx === undefined) return this.#patiently(asked, performance.now() + maxBusyMs)
-    return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue', valuesOf(asked, false, null)))
+    return refsOf(await this.#store.runIn<UniqueRow>(tx, 'enqueue', valuesFor(asked, false, null)))
   }
 
   async #serialize(asked: NewUniqueJob, until: number): Promise<JobRef> {
@@ -171,7 +171,7 @@ export class UniqueEnqueuing {
   /** Runs the statement. Returns undefined if an open transaction blocks the statement. */
   async #try(asked: readonly NewUniqueJob[]): Promise<JobRef[] | undefined> {
     try {
-      return refsOf(await this.#store.run<UniqueRow>('enqueue', valuesOf(asked, true, `${patienceMs}ms`)))
+      return refsOf(await this.#store.run<UniqueRow>('enqueue', valuesFor(asked, true, `${patienceMs}ms`)))
     } catch (error) {
       if (sqlstateOf(error) === sqlstate.lockNotAvailable) return undefined
       throw error
@@ -184,10 +184,11 @@ interface UniqueRow {
   readonly fresh: string
 }
 
-function valuesOf(asked: readonly NewUniqueJob[], isAlone: boolean, patience: string | null): unknown[] {
-  const heads = `[${asked.map(({ head }) => head).join(',')}]`
-  const inputs = `[${asked.map(({ payload }) => payload).join(',')}]`
-  return [heads, inputs, isAlone, patience, writeMetas(asked.map(({ meta }) => meta)), null]
+function valuesFor(asked: readonly NewUniqueJob[], isAlone: boolean, patience: string | null): unknown[] {
+  const heads = asked.map(({ head }) => head)
+  const payloads = asked.map(({ payload }) => payload)
+  const metas = asked.map(({ meta }) => meta)
+  return valuesOf(heads, payloads, metas, isAlone, { patience })
 }
 
 function refsOf([row]: readonly UniqueRow[]): JobRef[] {

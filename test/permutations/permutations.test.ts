@@ -36,6 +36,7 @@ const interruptions: readonly Interruption[] = ['cancelled', 'terminated', 'repl
 
 /** Number of sessions, and how each of their subsets runs. */
 const extents: readonly (Extent & { readonly size: number })[] = [
+  // `npm test` leaves out the places of `begin`: see README.md.
   { size: 2, mergesBegin: !runsAll },
   ...(runsAll
     ? [

@@ -1,4 +1,4 @@
-import { describe, suggest, UsageError } from '../base/index.js'
+import { describe, listOf, suggest, UsageError } from '../base/index.js'
 import { type ActName, acts } from './acts.js'
 
 /** Rights of a person or a program: `read` permits no acts, `all` permits all acts, and a list permits the listed acts. */
@@ -10,10 +10,11 @@ export const actNames = Object.keys(acts) as ActName[]
 export function readRights(rights: unknown): readonly ActName[] {
   if (rights === 'all') return actNames
   if (rights === 'read') return []
-  if (!Array.isArray(rights)) {
+  const list = listOf(rights)
+  if (!list) {
     throw new UsageError(`Expected rights to be "all", "read" or an array of action names, got ${describe(rights)}`)
   }
-  return rights.map(readActName)
+  return list.map(readActName)
 }
 
 /** Returns the act with this name. Throws if there is no such act. */

@@ -3,7 +3,7 @@ import { UsageError } from './errors.js'
 import type { JobMeta } from './job-meta.js'
 import { isPlain } from './json.js'
 import { readOptions } from './options.js'
-import { describe } from './user-values.js'
+import { describe, listOf } from './user-values.js'
 
 /** Job that is about to be enqueued. */
 export interface JobToEnqueue {
@@ -129,7 +129,10 @@ const functionRule = {
 export const middlewareRule = {
   expected: 'a list of middleware',
   hint: 'Example: { middleware: [{ run: (call, next) => next() }] }',
-  read: (given: unknown) => (Array.isArray(given) ? stackOf(given) : undefined),
+  read: (given: unknown) => {
+    const list = listOf(given)
+    return list && stackOf(list)
+  },
 }
 
 export const noMiddleware: MiddlewareStack = { enqueue: undefined, run: undefined }

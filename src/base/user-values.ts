@@ -91,7 +91,7 @@ export function describe(value: unknown): string {
       return `${JSON.stringify(shorten(value))} (string)`
     case 'object':
       if (value === null) return 'null'
-      if (isArray(value)) return memberOf(value, 'length') === 0 ? 'an empty array' : 'an array'
+      if (isArray(value)) return arrayKind(value)
       return `an object (${classOf(value)})`
     case 'function':
       return 'a function'
@@ -100,6 +100,29 @@ export function describe(value: unknown): string {
     default:
       return `${shorten(String(value))} (${typeof value})`
   }
+}
+
+function arrayKind(value: unknown): string {
+  if (memberOf(value, 'length') === 0) return 'an empty array'
+  try {
+    return listOf(value) ? 'an array' : 'an array with a hole'
+  } catch {
+    return 'an array'
+  }
+}
+
+/**
+ * Copies an array, so that a getter cannot return another value after a check. Returns undefined for other values and for an
+ * array with a hole: `map` or a copy of `new Array(4e9)` would block the process for minutes.
+ */
+export function listOf(given: unknown): unknown[] | undefined {
+  if (!Array.isArray(given)) return undefined
+  const list: unknown[] = []
+  for (let at = 0; at < given.length; at++) {
+    if (!(at in given)) return undefined
+    list.push(given[at])
+  }
+  return list
 }
 
 function classOf(value: object): string {

@@ -5,6 +5,7 @@ import {
   describe,
   findMissingValue,
   flag,
+  listOf,
   readOptions,
   text,
   UsageError,
@@ -44,10 +45,10 @@ const rules = {
   bare: flag,
   methods: {
     expected: 'an array of methods',
-    read: (given: unknown) =>
-      Array.isArray(given) && given.every((one) => typeof one === 'string')
-        ? given.map((method: string) => method.toUpperCase())
-        : undefined,
+    read: (given: unknown) => {
+      const list = listOf(given)
+      return list?.every((one) => typeof one === 'string') ? list.map((method) => method.toUpperCase()) : undefined
+    },
   },
   wait: waitRule,
   retain: retainRule,

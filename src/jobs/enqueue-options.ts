@@ -5,6 +5,7 @@ import {
   duration,
   type Instant,
   type JobMeta,
+  listOf,
   objectWith,
   oneOf,
   parseInstant,
@@ -154,7 +155,6 @@ export function linksOf(
 }
 
 function idsOf(given: unknown): number[] | undefined {
-  if (!Array.isArray(given)) return undefined
-  const ids = given.map((one: unknown) => (typeof one === 'object' ? (one as JobRef | null)?.id : one))
-  return ids.every((id) => Number.isSafeInteger(id) && (id as number) > 0) ? [...new Set(ids as number[])] : undefined
+  const ids = listOf(given)?.map((one) => (typeof one === 'object' ? (one as JobRef | null)?.id : one))
+  return ids?.every((id) => Number.isSafeInteger(id) && (id as number) > 0) ? [...new Set(ids as number[])] : undefined
 }

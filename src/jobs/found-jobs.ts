@@ -1,6 +1,15 @@
 // Lists jobs and queues, and changes all jobs that a search finds. Uses the search language and the statements of the dashboard and of the
 // command line.
-import { describe, type JobState, jobStates, readOptions, text, UsageError, wholeNumber } from '../base/index.js'
+import {
+  describe,
+  type JobState,
+  jobStates,
+  listOf,
+  readOptions,
+  text,
+  UsageError,
+  wholeNumber,
+} from '../base/index.js'
 import type { ObservedJob, ObservedQueue, Observer, QueueRates } from '../observe/index.js'
 import type { Reader } from '../postgres/index.js'
 import { type JobSearch, type JobWait, readJobSearch, searchStateOf } from '../search/index.js'
@@ -231,7 +240,7 @@ function searchOf({
 }
 
 function readStates(given: unknown): readonly JobState[] | undefined {
-  const states: readonly unknown[] = Array.isArray(given) ? given : [given]
+  const states = Array.isArray(given) ? (listOf(given) ?? []) : [given]
   const known = states.filter((one): one is JobState => jobStates.includes(one as JobState))
   return states.length > 0 && known.length === states.length ? [...new Set(known)] : undefined
 }

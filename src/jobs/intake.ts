@@ -3,6 +3,7 @@ import {
   type Events,
   type JobMeta,
   type JobToEnqueue,
+  listOf,
   type MiddlewareStack,
   readOptions,
   type TracerSlot,
@@ -115,14 +116,15 @@ export class Intake {
 
   async many<Input>(
     definition: JobDefinition,
-    inputs: readonly Input[],
+    given: readonly Input[],
     options: EnqueueManyOptions<Input> | undefined,
   ): Promise<JobRef[]> {
     const { tx, ...asked } = readOptions('jobs.enqueueMany', options, enqueueRules)
-    const count = Array.isArray(inputs) ? inputs.length : 0
+    const inputs = listOf(given)
+    if (!inputs) throw new UsageError(`Expected a list of inputs, got ${describe(given)}`)
     const send = (changed?: readonly JobToEnqueue[]) =>
-      this.#sent(definition, count, () => this.#many(definition, inputs, changed, asked, tx && executorOf(tx)))
-    if (!this.#middleware || count === 0) return send()
+      this.#sent(definition, inputs.length, () => this.#many(definition, inputs, changed, asked, tx && executorOf(tx)))
+    if (!this.#middleware || inputs.length === 0) return send()
     const jobs = await this.#describe(inputs.map((input) => ({ definition, input, asked })))
     return [...(await this.#middleware(jobs, send))]
   }
@@ -230,7 +232,6 @@ export class Intake {
     executor: Executor | undefined,
   ): Promise<JobRef[]> {
     const { head, waits, slotOf } = this.#headOf(definition, asked, true)
-    if (!Array.isArray(inputs)) throw new UsageError(`Expected a list of inputs, got ${describe(inputs)}`)
     const meta = writeMeta(asked.meta)
     const metas = changed ? changed.map((job) => writeMeta(job.meta)) : inputs.map(() => meta)
     // Validates all inputs before enqueueing the first job.

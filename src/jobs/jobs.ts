@@ -10,6 +10,7 @@ import {
   duration,
   flag,
   hasEnded,
+  listOf,
   maxTimerMs,
   type OptionsAndWork,
   objectWith,
@@ -91,8 +92,10 @@ const workRules = {
   concurrency: wholeNumber(1, 10_000),
   queues: {
     expected: 'a list of names',
-    read: (given: unknown) =>
-      Array.isArray(given) && given.length > 0 ? given.map((name) => checkName(name, 'queue')) : undefined,
+    read: (given: unknown) => {
+      const names = listOf(given)
+      return names?.length ? names.map((name) => checkName(name, 'queue')) : undefined
+    },
   },
 }
 /** IDs of the jobs that a statement changed, and the numbers of their follow-ups, separated by commas. */
@@ -277,7 +280,7 @@ export class Jobs {
     const { concurrency = 10, queues: given } = readOptions('jobs.work', options, workRules)
     this.#calls.throwIfClosed()
     this.#draining.signal.throwIfAborted()
-    if (!Array.isArray(definitions) || definitions.length === 0) {
+    if (!listOf(definitions)?.length) {
       throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
     }
     const byKind = new Map<string, ImplementedJob>()

@@ -1,4 +1,4 @@
-import { readOptions, UsageError } from '../base/index.js'
+import { listOf, readOptions, UsageError } from '../base/index.js'
 import { checkDefinition } from './define.js'
 import type { JobDefinition } from './definition.js'
 import { type ParsedOptions, workflowRules } from './enqueue-options.js'
@@ -32,7 +32,7 @@ export function planOf(build: (workflow: WorkflowBuilder) => void): PlannedJob[]
         return place === undefined
       }
       // Anything but a list is left to the check of the options, which rejects it.
-      const known = Array.isArray(after) ? after.filter(isOutsidePlan) : after
+      const known = listOf(after)?.filter(isOutsidePlan) ?? after
       const asked = readOptions('workflow.add', { ...given, after: known }, workflowRules)
       checkDefinition(definition)
       const part = Object.freeze({ kind: definition.kind })

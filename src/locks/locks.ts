@@ -5,11 +5,13 @@ import {
   checkName,
   type Duration,
   defaultTimes,
+  describe,
   duration,
   type Events,
   hashedKey,
   type Key,
   keysHeldByFlow,
+  listOf,
   maxTimerMs,
   numberedKey,
   numbersPerSpace,
@@ -404,8 +406,9 @@ export class Locks {
   /** Returns the keys in the order in which every process acquires them. */
   #keysOf(names: Lockable | readonly Lockable[]): Key[] {
     if (!Array.isArray(names)) return [this.#key(names as Lockable)]
-    if (names.length === 0) throw new UsageError('Expected at least one name, got an empty array')
-    const keys = new Map((names as readonly Lockable[]).map((name) => [this.#key(name).key, this.#key(name)]))
+    const list = listOf(names) as Lockable[] | undefined
+    if (!list?.length) throw new UsageError(`Expected at least one name, got ${describe(names)}`)
+    const keys = new Map(list.map((name) => [this.#key(name).key, this.#key(name)]))
     return [...keys.values()].sort((a, b) => (BigInt(a.key) < BigInt(b.key) ? -1 : 1))
   }
 

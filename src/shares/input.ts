@@ -6,6 +6,7 @@ import {
   describe,
   duration,
   flag,
+  listOf,
   type OptionRule,
   parseInstant,
   readOptions,
@@ -51,9 +52,8 @@ export function checkShare(name: string): void {
 
 /** Checks resource names and removes duplicates. */
 export function checkResources(share: string, given: unknown): readonly string[] {
-  if (!Array.isArray(given)) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
-  // Copies the list, so that a getter cannot return another value after the check.
-  const list: unknown[] = [...given]
+  const list = listOf(given)
+  if (!list) throw new UsageError(`Expected the resources to be an array, got ${describe(given)}`)
   for (const resource of list) {
     const name = checkName(resource, 'a resource')
     checkNameFits(resourceName(share, name), 'a resource name including its prefix')

@@ -1,4 +1,4 @@
-import { defaultTimes, describe, duration, pause, readOptions, text, UsageError } from '../base/index.js'
+import { defaultTimes, describe, duration, listOf, pause, readOptions, text, UsageError } from '../base/index.js'
 import type { Duration, Holdfast, ImplementedJob, JobStatus } from '../index.js'
 import { TestingContext } from './context.js'
 import { timeoutError } from './errors.js'
@@ -30,7 +30,7 @@ export async function drain(
 ): Promise<JobStatus[]> {
   const { queue, within = defaultTimes.testDrainWithinMs } = readOptions('drain', options, rules)
   const context = new TestingContext(holdfast)
-  if (!Array.isArray(definitions) || definitions.length === 0) {
+  if (!listOf(definitions)?.length) {
     throw new UsageError(`Expected a list of definitions made by defineJob, got ${describe(definitions)}`)
   }
   const queues = queue === undefined ? definitions.map((one) => one.queue) : [queue]

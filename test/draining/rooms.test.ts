@@ -151,6 +151,7 @@ describe.each([{ anchor: 'required' }, { anchor: 'none' }] as const)('drain with
     expect(await stateOf(leaving)).toBe('draining')
     await Promise.all(handles.map((handle) => handle.release()))
     expect(await round).toBeInstanceOf(Error)
+    await until('the job and the round are aborted', () => parts.length === 2)
     expect(parts.sort()).toEqual(['instance', 'worker'])
     ran = staying
     work(staying, [job])

@@ -516,6 +516,25 @@ test('the table of public calls has every call of the reference', () => {
 /** Calls that open an instance or run a job for each value. */
 const opens = new Set(publicCalls().filter((name) => /^(JobContext|JobCursor)\.|^Holdfast\.(drain|open)$/.test(name)))
 
+test('a huge list without elements is refused immediately', { timeout: 60_000 }, async () => {
+  const { id } = await holdfast.jobs.enqueue(job)
+  await holdfast.jobs.cancel(id)
+  const slow: string[] = []
+  for (const [name, { args, call }] of Object.entries(table(holdfast, id, id))) {
+    if (opens.has(name) && !runsAll) continue
+    for (const { where, args: given } of variantsOf(args, () => new Array(2 ** 32 - 1))) {
+      const before = process.cpuUsage()
+      await within(15_000, `${name}, ${where}`, (async () => call(...(given as never[])))().then(fn, fn))
+      const { user } = process.cpuUsage(before)
+      if (user > 5_000_000) slow.push(`${name}, ${where}: ${user / 1e6} s`)
+    }
+  }
+  expect(slow).toEqual([])
+  await expect(async () => holdfast.locks.acquire(new Array(4) as string[])).rejects.toThrow(
+    'Expected at least one name, got an array with a hole',
+  )
+})
+
 test('every public call refuses a wrong value with a typed error, or works', { timeout: 240_000 }, async () => {
   const { id } = await holdfast.jobs.enqueue(job)
   const ended = await holdfast.jobs.enqueue(job)
@@ -544,7 +563,9 @@ test('every public call refuses a wrong value with a typed error, or works', { t
 
 test('a value that throws when it is read ends only its own call', { timeout: 240_000 }, async () => {
   const { id } = await holdfast.jobs.enqueue(job)
-  for (const [name, { args, call }] of Object.entries(table(holdfast, id, id))) {
+  const ended = await holdfast.jobs.enqueue(job)
+  await holdfast.jobs.cancel(ended.id)
+  for (const [name, { args, call }] of Object.entries(table(holdfast, id, ended.id))) {
     if (opens.has(name) && !runsAll) continue
     const variants = variantsOf(args, () => hostile(random).make()).filter(() => runsAll || random.chance(0.3))
     for (const { where, args } of variants) {

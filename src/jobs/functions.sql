@@ -831,6 +831,8 @@ create or replace function holdfast.job_replace(
     old holdfast.job;
     deadline constant jsonb := case when new_start_by is null then '{}' else jsonb_build_object('startBy', new_start_by) end;
     waited record;
+    -- Read before a number is drawn: after a restore, this moves the sequence past the numbers that were used before.
+    this_era constant integer := holdfast.job_era();
   begin
     -- A job that is sleeping or waiting for a retry may have steps, which belong to the old input.
     if input is not null then
@@ -897,7 +899,7 @@ create or replace function holdfast.job_replace(
       insert into holdfast.job
         (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
       values (
-        old.queue, old.id, nextval('holdfast.job_number'), holdfast.job_era(), new_priority, old.kind, old.payload,
+        old.queue, old.id, nextval('holdfast.job_number'), this_era, new_priority, old.kind, old.payload,
         coalesce(old.enqueued_at, old.entered_at), old.failed, old.crashes, old.max_crashes, old.log, old.failures, old.links, new_meta
       );
       return;

@@ -1,5 +1,5 @@
 // Tests lists of jobs and queues, changes of many jobs, updates, and watching a job.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { defineJob, type JobStatus, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
@@ -185,4 +185,25 @@ test('a watch ends when its signal aborts, when its loop is left, and when the i
   const rejected = expect(left).rejects.toThrow('closed')
   await holdfast.close()
   await rejected
+})
+
+test('a job that is updated by the first statement after a restore can be updated again', async () => {
+  const { url, drop } = await freshDatabase()
+  onTestFinished(drop)
+  const job = defineJob('restored', { run: ({ version }: { version: number }) => version })
+  await sql(url, "select setval('holdfast.job_number', 1000)")
+  const before = await open({ url })
+  const { id } = await before.jobs.enqueue(job, { version: 1 })
+  await before.close()
+  // A restore sets the sequence back, and another transaction writes the row of server_generation.
+  await sql(url, "select setval('holdfast.job_number', 1)")
+  await sql(url, 'update holdfast.server_generation set written_by = written_by')
+  const update = (version: number) =>
+    `select holdfast.job_update(${id}, 'restored', '{"version": ${version}}', null, 1::smallint, null, null, null, null) as kind`
+  expect(await sql(url, update(2))).toEqual([{ kind: 'restored' }])
+  // The newest entry of a job has the largest number.
+  expect(await sql(url, update(3))).toEqual([{ kind: 'restored' }])
+  const after = await open({ url })
+  work(after, [job])
+  expect(await after.jobs.result(id, { wait: '10s' })).toBe(3)
 })

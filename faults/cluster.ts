@@ -204,7 +204,7 @@ export async function runFaults(run: Run): Promise<Outcome> {
     log('all faults have been injected, waiting for the fleet to finish its work')
     const unfinishedWork = await finishWork(cluster, patienceMs).then(
       () => [],
-      (error) => [String(error.message)],
+      async (error) => [String(error.message), ...(await sessionsOf(query))],
     )
     const history = await readHistory(folder)
     return {
@@ -352,6 +352,16 @@ union all
 select 'delivery ' || key from holdfast.delivery where state = 'in-flight' and holdfast.is_present(session)
 union all
 select 'claim of session ' || session from holdfast.claim`
+
+/** Returns the sessions of a run that does not finish, for the search for its cause. */
+async function sessionsOf(query: Query): Promise<string[]> {
+  const rows = await query(
+    `select format('%s %s %s %s, blocked by %s: %s', pid, state, wait_event, now() - xact_start, pg_blocking_pids(pid), left(query, 100)) as session
+     from pg_stat_activity
+     where datname = current_database() and (state <> 'idle' or cardinality(pg_blocking_pids(pid)) > 0)`,
+  ).catch((error) => [{ session: String(error) }])
+  return [rows.map(({ session }) => session).join('\n')]
+}
 
 const unfinishedItems = `
 select 'job ' || id || ' of kind ' || kind ||

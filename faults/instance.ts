@@ -31,13 +31,23 @@ class WrongDate extends TrueDate {
 }
 globalThis.Date = WrongDate as DateConstructor
 
+const reportOpeningAfterMs = 50_000
+
 /** Opens Holdfast. Tries again while the server is down or full, as a process supervisor would. */
 async function open() {
+  let last: unknown
+  const late = setTimeout(
+    () => console.error(`process ${process.pid} (${driver}, anchor ${anchor}) is still opening. Last error: ${last}`),
+    reportOpeningAfterMs,
+  )
   for (;;) {
     const sql = driver === 'postgres.js' ? postgres(url, { onnotice() {}, connect_timeout: 5, max: 5 }) : undefined
     try {
-      return await Holdfast.open({ ...(sql ? { sql } : { url }), expiry: expiryMs, anchor, log: false })
+      const holdfast = await Holdfast.open({ ...(sql ? { sql } : { url }), expiry: expiryMs, anchor, log: false })
+      clearTimeout(late)
+      return holdfast
     } catch (error) {
+      last = error
       await sql?.end({ timeout: 1 }).catch(() => {})
       if (!(error as HoldfastError).retryable) throw error
       await sleep(200)

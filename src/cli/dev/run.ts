@@ -1,6 +1,7 @@
-import { startEmbedded } from '../../embedded/index.js'
+import { type EmbeddedOptions, type EmbeddedServer, startEmbedded } from '../../embedded/index.js'
 import { printMessage } from '../failure.js'
 import { printDocument, write } from '../output.js'
+import { Progress } from '../progress.js'
 import type { Settings } from '../settings.js'
 import { onSignals, stopSignals } from '../signals.js'
 
@@ -16,7 +17,7 @@ export async function dev(settings: Settings): Promise<void> {
   const interrupted = new Promise<void>((resolve) => {
     onSignals(stopSignals, () => resolve())
   })
-  const server = await startEmbedded({ port, dataDir })
+  const server = await start(settings, { port, dataDir })
   // The server is a separate process and does not keep this process running.
   const running = setInterval(() => {}, 2 ** 30)
   try {
@@ -31,4 +32,11 @@ export async function dev(settings: Settings): Promise<void> {
     clearInterval(running)
     await server.stop()
   }
+}
+
+/** Starts the server. This takes seconds if the data directory is new. */
+async function start(settings: Settings, options: EmbeddedOptions): Promise<EmbeddedServer> {
+  using progress = new Progress(settings)
+  progress.show('starting PostgreSQL …')
+  return await startEmbedded(options)
 }

@@ -353,14 +353,25 @@ select 'delivery ' || key from holdfast.delivery where state = 'in-flight' and h
 union all
 select 'claim of session ' || session from holdfast.claim`
 
-/** Returns the sessions of a run that does not finish, for the search for its cause. */
+/** Returns the sessions and the locks of a run that does not finish, for the search for its cause. */
 async function sessionsOf(query: Query): Promise<string[]> {
-  const rows = await query(
-    `select format('%s %s %s %s, blocked by %s: %s', pid, state, wait_event, now() - xact_start, pg_blocking_pids(pid), left(query, 100)) as session
-     from pg_stat_activity
-     where datname = current_database() and (state <> 'idle' or cardinality(pg_blocking_pids(pid)) > 0)`,
-  ).catch((error) => [{ session: String(error) }])
-  return [rows.map(({ session }) => session).join('\n')]
+  const rows = await query(`
+    select format('session %s of %s, %s for %s, blocked by %s: %s', pid, application_name, state, now() - state_change, pg_blocking_pids(pid), left(query, 100)) as item
+    from pg_stat_activity
+    where datname = current_database() and (state <> 'idle' or cardinality(pg_blocking_pids(pid)) > 0)
+    union all
+    select format('lock on %s of session %s of %s, last used %s ago: %s', coalesce(name.label, key::text), pid, application_name, now() - state_change, left(query, 100))
+    from (
+      select pid, (classid::bigint << 32) | objid::bigint as key from pg_locks
+      where locktype = 'advisory' and objsubid = 1 and granted and database = (select oid from pg_database where datname = current_database())
+    ) as held
+    join pg_stat_activity using (pid)
+    left join holdfast.name using (key)
+    union all
+    select format('lease on %s of %s until %s', coalesce(name.label, key::text), instance, expires_at)
+    from holdfast.lease left join holdfast.name using (key)
+    where token <> '' and expires_at > clock_timestamp()`).catch((error) => [{ item: String(error) }])
+  return [rows.map(({ item }) => item).join('\n')]
 }
 
 const unfinishedItems = `

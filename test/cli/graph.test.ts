@@ -5,7 +5,7 @@ import { DeadlockError, defineJob, type Holdfast } from '../../src/index.js'
 import { type Cycle, Observer, type WaitGraph } from '../../src/observe/index.js'
 import { openPgPool } from '../../src/postgres/index.js'
 import { gate, work } from '../jobs/fixture.js'
-import { sqlSession, until } from '../setup/facts.js'
+import { sqlSession, until, untilRegistered } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { run, startOnTerminal } from './program.js'
 import { fits, fitsRow } from './schemas.js'
@@ -120,7 +120,7 @@ test('graph shows who waits for whom, for every kind of name and in every format
   for (const name of ['left', 'right']) waits(c.locks.acquire(name))
 
   // c waits in a queue behind another waiter.
-  await b.locks.with('report', () => {})
+  await b.locks.with('report', () => untilRegistered(url, 'report'))
   const psql = await sqlSession(url, { application_name: 'psql' })
   await psql.query("select pg_advisory_lock_shared(holdfast.lock_key('default', 'report'))")
   const writer = await sqlSession(url, { application_name: 'psql' })

@@ -204,7 +204,7 @@ export async function runFaults(run: Run): Promise<Outcome> {
     log('all faults have been injected, waiting for the fleet to finish its work')
     const unfinishedWork = await finishWork(cluster, patienceMs).then(
       () => [],
-      async (error) => [String(error.message), ...(await sessionsOf(query))],
+      async (error) => [`${error.message}\n${await sessionsOf(query)}`],
     )
     const history = await readHistory(folder)
     return {
@@ -354,7 +354,7 @@ union all
 select 'claim of session ' || session from holdfast.claim`
 
 /** Returns the sessions and the locks of a run that does not finish, for the search for its cause. */
-async function sessionsOf(query: Query): Promise<string[]> {
+async function sessionsOf(query: Query): Promise<string> {
   const rows = await query(`
     select format('session %s of %s, %s for %s, blocked by %s: %s', pid, application_name, state, now() - state_change, pg_blocking_pids(pid), left(query, 100)) as item
     from pg_stat_activity
@@ -371,7 +371,7 @@ async function sessionsOf(query: Query): Promise<string[]> {
     select format('lease on %s of %s until %s', coalesce(name.label, key::text), instance, expires_at)
     from holdfast.lease left join holdfast.name using (key)
     where token <> '' and expires_at > clock_timestamp()`).catch((error) => [{ item: String(error) }])
-  return [rows.map(({ item }) => item).join('\n')]
+  return rows.map(({ item }) => item).join('\n')
 }
 
 const unfinishedItems = `

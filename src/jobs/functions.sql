@@ -831,8 +831,7 @@ create or replace function holdfast.job_replace(
     old holdfast.job;
     deadline constant jsonb := case when new_start_by is null then '{}' else jsonb_build_object('startBy', new_start_by) end;
     waited record;
-    -- Read before a number is drawn: after a restore, this moves the sequence past the numbers that were used before.
-    this_era constant integer := holdfast.job_era();
+    this_era integer;
   begin
     -- A job that is sleeping or waiting for a retry may have steps, which belong to the old input.
     if input is not null then
@@ -896,6 +895,8 @@ create or replace function holdfast.job_replace(
     end if;
     old.links := nullif(coalesce(old.links, '{}') || deadline, '{}');
     if new_run_at is null then
+      -- Before a number is drawn. After a restore, job_era() moves the sequence past the numbers that were used before.
+      this_era := holdfast.job_era();
       insert into holdfast.job
         (queue, id, entry, era, priority, kind, payload, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
       values (

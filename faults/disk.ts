@@ -8,6 +8,8 @@ export class Disk {
   readonly path: string
   readonly #directory = mkdtempSync(join(tmpdir(), 'holdfast-disk-'))
   readonly #filler: string
+  /** The file system would stay mounted after a run that ends early. */
+  readonly #onExit = () => this.unmount()
 
   /** Returns undefined if no file system can be mounted here. */
   static mount(megabytes: number): Disk | undefined {
@@ -37,6 +39,7 @@ export class Disk {
     // Without reserved blocks, root and the server find the disk full at the same time.
     run('mkfs.ext4', '-q', '-m', '0', image)
     run('mount', '-o', 'loop', image, this.path)
+    process.once('exit', this.#onExit)
     chmodSync(this.path, 0o777)
   }
 
@@ -53,6 +56,7 @@ export class Disk {
   }
 
   unmount(): void {
+    process.off('exit', this.#onExit)
     try {
       run('umount', '-l', this.path)
     } catch {

@@ -30,6 +30,18 @@ create or replace function pg_temp.moved(snapshot pg_snapshot, ahead integer) re
   )::pg_snapshot
 $$`
 
+/** Opens a connection for a fault that lasts, and runs a command on it. If the command fails, the fault is not half done. */
+async function sessionAfter(url: string, command: string) {
+  const client = await session(url)
+  try {
+    await client.query(command)
+    return client
+  } catch (error) {
+    await client.end()
+    throw error
+  }
+}
+
 /** Runs a command that locks a table. With a timeout, because the command waits for all transactions that have used the table. */
 async function maintain(url: string, command: string) {
   const client = await session(url)
@@ -217,8 +229,7 @@ export const faults: Record<string, Act> = {
   },
 
   async 'forget a snapshot'({ url }) {
-    const client = await session(url)
-    await client.query('begin isolation level repeatable read; select count(*) from pg_class')
+    const client = await sessionAfter(url, 'begin isolation level repeatable read; select count(*) from pg_class')
     return () => client.end()
   },
 
@@ -254,26 +265,27 @@ export const faults: Record<string, Act> = {
   },
 
   async 'lock a table'({ url }, { table }) {
-    const client = await session(url)
     // Without the timeout, every statement on the table would wait behind this lock while it waits.
-    await client.query(`set lock_timeout = '2s'; begin; lock table holdfast.${table} in access exclusive mode`)
+    const command = `set lock_timeout = '2s'; begin; lock table holdfast.${table} in access exclusive mode`
+    const client = await sessionAfter(url, command)
     return () => client.end()
   },
 
   /** Drops an index that is not unique. Every statement must still be correct, although it is slower. */
   async 'drop an index'({ url }, { draw }) {
     const client = await session(url)
-    const { rows } = await client.query(
-      `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
-       from pg_index join pg_class on pg_class.oid = indexrelid
-       where relnamespace = 'holdfast'::regnamespace and not indisunique and not relispartition
-       order by name`,
-    )
+    const { rows } = await client
+      .query(
+        `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
+         from pg_index join pg_class on pg_class.oid = indexrelid
+         where relnamespace = 'holdfast'::regnamespace and not indisunique and not relispartition
+         order by name`,
+      )
+      .finally(() => client.end())
     const { name, definition } = rows[draw % rows.length]
-    await client.query(`set lock_timeout = '2s'; drop index ${name}`)
-    return async () => {
-      await client.query(definition.replace(' ON ONLY ', ' ON ')).finally(() => client.end())
-    }
+    await maintain(url, `drop index ${name}`)
+    const create = definition.replace(' ON ONLY ', ' ON ').replace(' INDEX ', ' INDEX IF NOT EXISTS ')
+    return () => untilDone(() => maintain(url, create))
   },
 
   /** Every table must refuse to be truncated, because the rows of one table belong to rows of other tables. */
@@ -295,14 +307,10 @@ export const faults: Record<string, Act> = {
     if (!disk || !server) throw new Error('the server has no disk that can be filled')
     const end = ending('all')
     disk.fill()
-    // Fills up the WAL files that exist already. Otherwise, the server may have enough of them.
-    if (draw % 2 === 0) {
-      const client = await session(url)
-      const text =
-        "select pg_logical_emit_message(false, 'nemesis', repeat('x', 1000000)) from generate_series(1, 2000)"
-      await client.query(text).catch(() => {})
-      await client.end().catch(() => {})
-    }
+    // Fills up the WAL files that exist already. Otherwise, the server may have enough of them. The statement fails, at the latest when the
+    // server crashes, and this must not keep the disk full for ever.
+    const text = "select pg_logical_emit_message(false, 'nemesis', repeat('x', 1000000)) from generate_series(1, 2000)"
+    if (draw % 2 === 0) await maintain(url, text).catch(() => {})
     return async () => {
       disk.free()
       await untilDone(async () => {
@@ -321,12 +329,15 @@ export const faults: Record<string, Act> = {
   /** Changes a default setting of the fleet's role. New sessions get it, so sessions are ended before and after. */
   async 'change a setting'(cluster, step) {
     const change = async (text: string) => {
-      const client = await session(cluster.url)
-      await client.query(text).finally(() => client.end())
+      await maintain(cluster.url, text)
       await faults.terminate!(cluster, { ...step, part: 1 })
     }
-    await change(`alter role app set ${step.setting}`)
-    return () => untilDone(() => change('alter role app reset all'))
+    const undo = () => untilDone(() => change('alter role app reset all'))
+    await change(`alter role app set ${step.setting}`).catch(async (error) => {
+      await undo()
+      throw error
+    })
+    return undo
   },
 
   async migrate({ url }) {

@@ -59,6 +59,8 @@ const options = {
   onlyRooms: listOf(values.rooms, Object.keys(workloads), 'room'),
 }
 console.error(`seed ${options.seed}`)
+// So that an interrupted run also unmounts its disk.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 if (values.mutants) {
   const outcomes = await findBugs(positionals, options.seed, (line) => console.log(line))
   process.exit(outcomes.every(({ found }) => found) ? 0 : 1)

@@ -2,6 +2,7 @@ import type { Events, MiddlewareStack, TracerSlot } from '../base/index.js'
 import type { TransactionContext } from '../once/index.js'
 import type { Anchor, Presence } from '../postgres/index.js'
 import { Claims } from './claims.js'
+import type { OwnWorkers } from './enqueuing.js'
 import { FollowUps } from './follow-ups.js'
 import { Intake } from './intake.js'
 import { Maintenance } from './maintenance.js'
@@ -46,8 +47,15 @@ export interface JobsContext {
   readonly hasListener: boolean
 }
 
-/** Creates the context. Calls `onReady` when follow-ups have made jobs ready. */
-export function createJobsContext(options: JobsOptions, onReady: () => void): JobsContext {
+/** Calls from the context to the instance's workers. */
+interface WorkerCalls {
+  /** Called when follow-ups have made jobs ready. */
+  readonly onReady: () => void
+  readonly ownWorkers: OwnWorkers
+}
+
+/** Creates the context. */
+export function createJobsContext(options: JobsOptions, { onReady, ownWorkers }: WorkerCalls): JobsContext {
   const { presence, attempts, namespace, retainDays, schema, anchor, events, tracing, middleware } = options
   const hasListener = anchor !== undefined
   const store = new JobStore(options)
@@ -55,7 +63,7 @@ export function createJobsContext(options: JobsOptions, onReady: () => void): Jo
   const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, retainDays, schema, events })
   const followUps = new FollowUps(store, presence, maintenance, onReady)
   const unserved = new UnservedCheck(store, queues, events)
-  const intake = new Intake(store, queues, followUps, { events, tracing, middleware, unserved })
+  const intake = new Intake(store, queues, followUps, { events, tracing, middleware, unserved, ownWorkers })
   const claims = new Claims(store)
   return {
     store,

@@ -1,5 +1,6 @@
 import { Batcher } from '../base/index.js'
 import type { Executor } from '../postgres/index.js'
+import type { JobDefinition } from './definition.js'
 import type { FollowUps } from './follow-ups.js'
 import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
@@ -20,6 +21,11 @@ interface NewJob {
   readonly meta?: string | undefined
 }
 
+/** A job that one call enqueues. */
+interface SingleJob extends NewJob {
+  readonly definition: JobDefinition
+}
+
 /** Room in budgets that is reserved for the jobs of some heads. */
 interface Reservation {
   readonly number: string
@@ -27,19 +33,27 @@ interface Reservation {
   readonly heads: ReadonlySet<number>
 }
 
+/**
+ * Returns a function that wakes a worker of this instance that is resting and has a free slot for a job of this
+ * definition. Undefined if there is no such worker.
+ */
+export type OwnWorkers = (definition: JobDefinition) => (() => void) | undefined
+
 /** Combines single jobs that are enqueued in the same turn of the event loop into one statement. */
 export class Enqueuing {
   readonly #store: JobStore
   readonly #followUps: FollowUps
+  readonly #ownWorkers: OwnWorkers
   /** Batchers for single jobs. Each batcher resolves to the job's id. */
-  readonly single: Readonly<Record<EnqueueClass, Batcher<NewJob, number>>>
+  readonly single: Readonly<Record<EnqueueClass, Batcher<SingleJob, number>>>
 
-  constructor(store: JobStore, followUps: FollowUps) {
+  constructor(store: JobStore, followUps: FollowUps, ownWorkers: OwnWorkers) {
     this.#store = store
     this.#followUps = followUps
-    const gather = (waits: EnqueueClass) => new Batcher<NewJob, number>((asked) => this.#enqueue(waits, asked))
+    this.#ownWorkers = ownWorkers
+    const gather = (waits: EnqueueClass) => new Batcher<SingleJob, number>((asked) => this.#enqueue(waits, asked))
     this.single = {
-      ready: gather('ready'),
+      ready: new Batcher<SingleJob, number>((asked) => this.#enqueueReady(asked)),
       delayed: gather('delayed'),
       budgeted: gather('budgeted'),
       linked: gather('linked'),
@@ -105,6 +119,24 @@ export class Enqueuing {
     return number === null ? undefined : { number, heads: new Set(reserved.split(',').map(Number)) }
   }
 
+  /**
+   * A single job starts sooner if this process wakes its own worker than if the server notifies one. Several jobs are
+   * spread over the idle workers of all instances, so the server notifies them.
+   */
+  async #enqueueReady(asked: readonly SingleJob[]): Promise<number[]> {
+    const { definition, head, payload, meta } = asked[0]!
+    const wake = asked.length === 1 ? this.#ownWorkers(definition) : undefined
+    if (!wake) return this.#enqueue('ready', asked)
+    try {
+      const values = valuesOf([headOf(head, 0, 1)], [payload], [meta], true, { hasWorker: true })
+      const [row] = await this.#store.run<{ ids: string }>('enqueue', values)
+      return [Number(row!.ids)]
+    } finally {
+      // Also after a failure, because the job may have been enqueued although the response was lost.
+      wake()
+    }
+  }
+
   async #enqueue(waits: EnqueueClass, asked: readonly NewJob[]): Promise<number[]> {
     const places = new Map<string, number[]>()
     for (const [at, { head }] of asked.entries()) {
@@ -148,13 +180,20 @@ function headOf(head: string, afterInput: number, lastInput: number): string {
   return `${head},"after_input":${afterInput},"last_input":${lastInput}}`
 }
 
+/** See `job_enqueue`. */
+interface EnqueueDetails {
+  readonly patience?: string | null
+  readonly reservation?: string | null | undefined
+  readonly hasWorker?: boolean
+}
+
 /** Returns the parameters of the statement `enqueue`. */
 export function valuesOf(
   heads: readonly string[],
   payloads: readonly string[],
   metas: readonly (string | undefined)[],
   isAlone: boolean,
-  { patience = null, reservation = null }: { patience?: string | null; reservation?: string | null | undefined } = {},
+  { patience = null, reservation = null, hasWorker = false }: EnqueueDetails = {},
 ): unknown[] {
-  return [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, isAlone, patience, writeMetas(metas), reservation]
+  return [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, isAlone, patience, writeMetas(metas), reservation, hasWorker]
 }

@@ -540,6 +540,7 @@ create or replace function holdfast.job_enqueue(
   patience text,
   metas json default null,
   reservation bigint default null,
+  has_worker boolean default false,
   out ids bigint[],
   out are_new boolean[]
 )
@@ -597,19 +598,20 @@ create or replace function holdfast.job_enqueue(
       returning id
     )
     select array_agg(id) into ids from enqueued;
-    if exists (select from holdfast.worker where sleeping) then
+    if not has_worker and exists (select from holdfast.worker where sleeping) then
       perform holdfast.job_wake(h.queue, sum(h.last_input - h.after_input)::bigint)
       from json_to_recordset(heads) as h (queue bigint, after_input integer, last_input integer)
       group by h.queue;
     end if;
   end
   $$;
-comment on function holdfast.job_enqueue(json, json, boolean, text, json, bigint) is
+comment on function holdfast.job_enqueue(json, json, boolean, text, json, bigint, boolean) is
   'Enqueues jobs. Returns their ids in the order of the inputs. A head applies to the inputs after_input + 1 to last_input: '
   '[{"queue": key, "kind": …, "priority": …, "max_crashes": …, "after_input": …, "last_input": …}]. It may contain "delay_ms", "run_at", '
   '"start_by", "start_by_ms", "links", "unique" (see job_enqueue_unique), "failed" and "log" (of an imported job), and an "id" that the caller has reserved. '
   'is_alone: the call is the only statement in its transaction. patience: see job_enqueue_unique. metas: the meta of each input, in the same '
-  'order. Null if no job has a meta. reservation: number of the room that lane_reserve has reserved for all these jobs. Null if there is none.';
+  'order. Null if no job has a meta. reservation: number of the room that lane_reserve has reserved for all these jobs. Null if there is none. '
+  'has_worker: the caller wakes an idle worker of its own, so no worker is notified.';
 
 create or replace function holdfast.job_enqueue_waiting(heads json, inputs json, metas json, is_alone boolean) returns bigint[]
   language plpgsql

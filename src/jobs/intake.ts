@@ -22,7 +22,7 @@ import {
   linksOf,
   type ParsedOptions,
 } from './enqueue-options.js'
-import { type EnqueueClass, Enqueuing, valuesOf } from './enqueuing.js'
+import { type EnqueueClass, Enqueuing, type OwnWorkers, valuesOf } from './enqueuing.js'
 import type { FollowUps } from './follow-ups.js'
 import { enqueueImported, type ImportedJob } from './import/enqueue.js'
 import { type ForeignJob, foreignHead } from './import/source.js'
@@ -48,6 +48,7 @@ interface IntakeOptions {
   readonly tracing: TracerSlot
   readonly middleware: MiddlewareStack
   readonly unserved: UnservedCheck
+  readonly ownWorkers: OwnWorkers
 }
 
 /** Maximum number of jobs per statement. The next constant limits the number of characters. */
@@ -76,7 +77,7 @@ export class Intake {
     store: JobStore,
     queues: Queues,
     followUps: FollowUps,
-    { events, tracing, middleware, unserved }: IntakeOptions,
+    { events, tracing, middleware, unserved, ownWorkers }: IntakeOptions,
   ) {
     this.#store = store
     this.#queues = queues
@@ -86,7 +87,7 @@ export class Intake {
     this.#middleware = middleware.enqueue
     this.#unserved = unserved
     this.#budgetKeyOf = (budget) => queues.budgetKeyOf(budget)
-    this.#enqueuing = new Enqueuing(store, followUps)
+    this.#enqueuing = new Enqueuing(store, followUps, ownWorkers)
     this.#unique = new UniqueEnqueuing(store)
   }
 
@@ -218,7 +219,7 @@ export class Intake {
       const [id] = await this.#enqueuing.many(head, [payload], [meta], waits, tx)
       ref = { id: id!, isNew: true }
     } else {
-      ref = { id: await this.#enqueuing.single[waits].add({ head, payload, meta }), isNew: true }
+      ref = { id: await this.#enqueuing.single[waits].add({ definition, head, payload, meta }), isNew: true }
     }
     this.#emitEnqueued(definition, [ref], tx)
     return ref

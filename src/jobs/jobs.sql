@@ -4,7 +4,7 @@
 -- name: enqueue prepared
 -- Enqueues jobs. Returns their ids in the order of the inputs, and which are new if they have unique keys. See job_enqueue.
 select array_to_string(ids, ',') as ids, array_to_string(are_new, ',') as fresh
-from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text, $5::text::json, $6::bigint)
+from holdfast.job_enqueue($1::text::json, $2::text::json, $3::boolean, $4::text, $5::text::json, $6::bigint, $7::boolean)
 
 -- name: reserve prepared
 -- Reserves room in budgets for jobs that the next statement enqueues. See lane_reserve.
@@ -54,6 +54,18 @@ set sleeping = $3
 where session = $1
   and number = $2
   and sleeping <> $3
+
+-- name: pass_on
+-- Wakes another worker of the same queues in place of a worker that has no free slot, and that wants no more notifications until it is idle again.
+with full_worker as (
+  update holdfast.worker
+  set sleeping = false
+  where session = $1
+    and number = $2
+  returning queues
+)
+select holdfast.job_wake(queue, 1)
+from full_worker, unnest(queues) as queue
 
 -- name: unregister_worker
 -- Unregisters a worker. The epoch's last row remains until all of the epoch's claims and follow-ups are done.

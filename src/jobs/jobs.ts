@@ -142,9 +142,15 @@ export class Jobs {
 
   /** @internal */
   constructor(options: JobsOptions) {
-    this.#context = createJobsContext(options, () => {
-      // Wakes the workers only if the instance has no listener. Otherwise, sleeping workers receive a notification.
-      if (!this.#context.hasListener) this.#wakeAll()
+    this.#context = createJobsContext(options, {
+      onReady: () => {
+        // Wakes the workers only if the instance has no listener. Otherwise, sleeping workers receive a notification.
+        if (!this.#context.hasListener) this.#wakeAll()
+      },
+      ownWorkers: (definition) => {
+        for (const worker of this.#workers) if (worker.isFreeFor(definition)) return () => worker.wake()
+        return undefined
+      },
     })
     const { store, intake, maintenance, followUps } = this.#context
     this.#onWorker = options.onWorker

@@ -20,6 +20,7 @@ type StatementName =
   | 'record_queue'
   | 'register_worker'
   | 'set_sleeping'
+  | 'pass_on'
   | 'look'
   | 'unregister_worker'
   | 'stop_claiming'

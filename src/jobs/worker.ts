@@ -13,7 +13,7 @@ import { arrayLiteral, type Epoch, type HealthReason, healthReasonOf, SchemaVers
 import { Attempts } from './attempts.js'
 import { type Claim, type ClaimedJob, type ClaimResult, type Claims, toClaimedJob } from './claims.js'
 import type { JobsContext } from './context.js'
-import type { ImplementedJob } from './definition.js'
+import type { ImplementedJob, JobDefinition } from './definition.js'
 import { Endings } from './endings.js'
 import { JobCancelledError } from './errors.js'
 import { inputSchemaOf } from './input-schema.js'
@@ -186,6 +186,14 @@ export class Worker {
     return { number: this.number, queues: this.#queues, kinds: this.#kinds }
   }
 
+  /** @internal Returns whether this worker is resting and has a free slot for a job of this definition. */
+  isFreeFor({ queue, kind }: JobDefinition): boolean {
+    const { queueNames, definitions, concurrency } = this.#options
+    const isResting = this.#restUntil !== undefined && this.#epoch?.trusted === true
+    const running = this.#attempts.running + this.#attempts.queued + this.#arriving
+    return isResting && running < concurrency && queueNames.includes(queue) && definitions.has(kind)
+  }
+
   /**
    * @internal Handles the result of a look. A look that finds no job has the same effect as a claim that finds no jobs.
    */
@@ -279,6 +287,7 @@ export class Worker {
         if (epoch !== this.#epoch) await this.#begin(epoch)
         const want = this.#pace.claimCount(this.#arriving)
         if (want === 0) {
+          if (this.#wakeup.isSignaled) await this.#passOn()
           await this.#waitForRoom(1_000)
           continue
         }
@@ -455,13 +464,25 @@ export class Worker {
     return Math.min(idleMs, hasListener ? maxRestMs.listens : maxRestMs.polls) * (0.75 + Math.random() / 2)
   }
 
+  /** Handles a wake-up for a job for which this worker has no room. Another worker may have room. */
+  async #passOn(): Promise<void> {
+    this.#wakeup.isSignaled = false
+    this.#isMarkedSleeping = false
+    // Ignores errors, because other workers also poll.
+    await this.#mark('pass_on', []).catch(() => {})
+  }
+
+  #markSleeping(sleeping: boolean): Promise<unknown> {
+    return this.#mark('set_sleeping', [sleeping])
+  }
+
   /**
    * Sends one statement after the other. On two connections, the later statement could take effect first, and then
    * nothing would wake the worker.
    */
-  #markSleeping(sleeping: boolean): Promise<unknown> {
-    const values = [this.#epoch!.number, this.#options.number, sleeping]
-    const marking = this.#marking.then(() => this.#store.run('set_sleeping', values))
+  #mark(statement: 'set_sleeping' | 'pass_on', more: readonly unknown[]): Promise<unknown> {
+    const values = [this.#epoch!.number, this.#options.number, ...more]
+    const marking = this.#marking.then(() => this.#store.run(statement, values))
     this.#marking = marking.catch(() => {})
     return marking
   }

@@ -3,7 +3,7 @@ import { defineJob } from '../../src/index.js'
 import { sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { runsAll } from '../setup/variants.ts'
-import { work } from './fixture.js'
+import { anchorModes, gate, work } from './fixture.js'
 
 /** Counts the claims and the maintenance runs of a database in sequences, which no rollback resets. */
 async function count(url: string): Promise<() => Promise<{ claims: number; maintenance: number }>> {
@@ -42,8 +42,8 @@ async function count(url: string): Promise<() => Promise<{ claims: number; maint
   }
 }
 
-async function idleWorker(url: string) {
-  const holdfast = await open({ url })
+async function idleWorker(url: string, options: { anchor?: 'required' | 'none' } = {}) {
+  const holdfast = await open({ url, ...options })
   const done: number[] = []
   const job = defineJob('job', { run: (n: number) => void done.push(n) })
   await work(holdfast, [job]).ready()
@@ -74,6 +74,63 @@ test('jobs that arrive one by one cost a worker little more than one claim each,
   expect(after.claims - before.claims).toBeLessThan(1.5 * jobs + 12)
   // Earlier, each wake-up started maintenance, so that it ran at least once per job.
   expect(after.maintenance - before.maintenance).toBeLessThan(3 + 4 * seconds)
+})
+
+for (const { name, anchor } of anchorModes)
+  test(`an enqueued job wakes a free worker of the same instance without a notification, ${name}`, async () => {
+    const url = await databaseUrl()
+    const { holdfast, job, done } = await idleWorker(url, { anchor })
+    const session = await sqlSession(url)
+    const notifications: string[] = []
+    session.on('notification', ({ payload }) => notifications.push(payload ?? ''))
+    await session.query('listen holdfast')
+    // Afterwards, a worker that is not woken would wait for about a second.
+    await pause(1_000)
+    const from = performance.now()
+    const jobs = 10
+    for (let n = 0; n < jobs; n++) {
+      await holdfast.jobs.enqueue(job, n)
+      await until('the job is done', () => done.length === n + 1)
+    }
+    expect(performance.now() - from).toBeLessThan(3_000)
+    await session.query('select')
+    // A job that is enqueued while the worker makes a claim sends a notification.
+    expect(notifications.filter((payload) => payload.startsWith('jobs-ready')).length).toBeLessThan(jobs)
+  })
+
+test('full workers that are woken pass the wake-up on until a worker with a free slot runs the job', async () => {
+  const url = await databaseUrl()
+  const [full, idle] = await Promise.all([open({ url }), open({ url })])
+  const blocked = gate()
+  let held = 0
+  const done: number[] = []
+  const holding = defineJob('job', {
+    run: (_: number) => {
+      held++
+      return blocked.opened
+    },
+  })
+  const workers = Array.from({ length: 6 }, () => work(full, [holding], { concurrency: 1 }))
+  await Promise.all(workers.map((worker) => worker.ready()))
+  const areMarked = async (count: number) =>
+    (await sql(url, 'select from holdfast.worker where sleeping')).length === count
+  await until('all workers sleep', () => areMarked(6))
+  for (let n = 1; n <= workers.length; n++) {
+    await full.jobs.enqueue(holding, 0)
+    await until('the job runs', () => held === n)
+  }
+  await until('the full workers still ask for wake-ups', () => areMarked(6))
+  await work(idle, [defineJob('job', { run: (n: number) => void done.push(n) })]).ready()
+  // Afterwards, the free worker polls every two seconds or less often.
+  await until('all workers sleep', () => areMarked(7))
+  await pause(2_000)
+  const from = performance.now()
+  for (let n = 1; n <= 8; n++) {
+    await full.jobs.enqueue(holding, n)
+    await until('the free worker has run the job', () => done.length === n)
+  }
+  expect(performance.now() - from).toBeLessThan(4_000)
+  blocked.open()
 })
 
 test('a worker that has just begun looks for dead workers, because it may have missed the announcement of their jobs', async () => {

@@ -195,5 +195,13 @@ export function valuesOf(
   isAlone: boolean,
   { patience = null, reservation = null, hasWorker = false }: EnqueueDetails = {},
 ): unknown[] {
-  return [`[${heads.join(',')}]`, `[${payloads.join(',')}]`, isAlone, patience, writeMetas(metas), reservation, hasWorker]
+  return [
+    `[${heads.join(',')}]`,
+    `[${payloads.join(',')}]`,
+    isAlone,
+    patience,
+    writeMetas(metas),
+    reservation,
+    hasWorker,
+  ]
 }

@@ -550,6 +550,8 @@ create or replace function holdfast.job_enqueue(
   declare
     kinds_of_heads record;
     is_reserved boolean := false;
+    first_queue bigint;
+    last_queue bigint;
     this_era constant integer := holdfast.job_era();
   begin
     if reservation is not null then
@@ -595,13 +597,18 @@ create or replace function holdfast.job_enqueue(
           on at > h.after_input and at <= h.last_input
         offset 0
       ) as numbered
-      returning id
+      returning id, queue
     )
-    select array_agg(id) into ids from enqueued;
+    select array_agg(id), min(queue), max(queue) into ids, first_queue, last_queue from enqueued;
     if not has_worker and exists (select from holdfast.worker where sleeping) then
-      perform holdfast.job_wake(h.queue, sum(h.last_input - h.after_input)::bigint)
-      from json_to_recordset(heads) as h (queue bigint, after_input integer, last_input integer)
-      group by h.queue;
+      -- Most calls enqueue jobs on one queue. Then the heads need not be read again.
+      if first_queue = last_queue then
+        perform holdfast.job_wake(first_queue, cardinality(ids));
+      else
+        perform holdfast.job_wake(h.queue, sum(h.last_input - h.after_input)::bigint)
+        from json_to_recordset(heads) as h (queue bigint, after_input integer, last_input integer)
+        group by h.queue;
+      end if;
     end if;
   end
   $$;
@@ -1752,8 +1759,9 @@ create or replace function holdfast.job_claim(
   as $$
   declare
     current record;
-    level_queues bigint[];
-    level_priorities smallint[];
+    level_queues bigint[] := '{}';
+    level_priorities smallint[] := '{}';
+    next_priority smallint;
     f holdfast.frontier;
     got record;
     has_changed boolean;
@@ -1786,16 +1794,9 @@ create or replace function holdfast.job_claim(
       select
         settled.era,
         exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,
-        exists (select from holdfast.job_skipped where job_skipped.queue = any(job_claim.queues) and job_skipped.kind = any(kinds)) as has_skipped,
-        levels.queues,
-        levels.priorities
+        exists (select from holdfast.job_skipped where job_skipped.queue = any(job_claim.queues) and job_skipped.kind = any(kinds)) as has_skipped
       into current
-      from holdfast.settled_server as settled
-      cross join lateral (
-        select
-          array_agg(queue order by priority desc, place) as queues, array_agg(priority order by priority desc, place) as priorities
-        from holdfast.job_levels_of(job_claim.queues, is_thorough)
-      ) as levels;
+      from holdfast.settled_server as settled;
       exit when found;
       -- grace_is_over() begins a generation if necessary.
       exit when not holdfast.grace_is_over();
@@ -1805,8 +1806,25 @@ create or replace function holdfast.job_claim(
       return next;
       return;
     end if;
-    level_queues := current.queues;
-    level_priorities := current.priorities;
+    if is_thorough or cardinality(queues) > 1 then
+      select array_agg(level.queue order by level.priority desc, place), array_agg(level.priority order by level.priority desc, place)
+      into level_queues, level_priorities
+      from holdfast.job_levels_of(queues, is_thorough) as level;
+    else
+      -- Most workers serve one queue with few priorities. Then these small statements cost less than the large one.
+      loop
+        select frontier.priority
+        into next_priority
+        from holdfast.frontier
+        where frontier.queue = queues[1]
+          and frontier.priority < coalesce(next_priority, 32767)
+        order by frontier.priority desc
+        limit 1;
+        exit when next_priority is null;
+        level_queues := level_queues || queues[1];
+        level_priorities := level_priorities || next_priority;
+      end loop;
+    end if;
     -- For one or two levels, reading their windows is cheaper than this check.
     if cardinality(level_queues) > 2 then
       select array_agg(known.queue order by place), array_agg(known.priority order by place)

@@ -31,7 +31,7 @@ interface WorkerOptions {
 }
 
 /** Interval at which a busy worker looks for priorities that have not been used before. */
-const thoroughEveryMs = 250
+const thoroughEveryMs = 1_000
 const watchEveryMs = 1_000
 const announceEveryMs = 2_000
 const busyBeforeAwakeMs = 200

@@ -112,17 +112,16 @@ test('full workers that are woken pass the wake-up on until a worker with a free
   })
   const workers = Array.from({ length: 6 }, () => work(full, [holding], { concurrency: 1 }))
   await Promise.all(workers.map((worker) => worker.ready()))
-  const areMarked = async (count: number) =>
-    (await sql(url, 'select from holdfast.worker where sleeping')).length === count
-  await until('all workers sleep', () => areMarked(6))
+  const sleeping = async (slots: number) =>
+    (await sql(url, 'select from holdfast.worker where sleeping and slots = $1', [slots])).length
+  await until('all workers sleep', async () => (await sleeping(1)) === workers.length)
   for (let n = 1; n <= workers.length; n++) {
     await full.jobs.enqueue(holding, 0)
     await until('the job runs', () => held === n)
   }
-  await until('the full workers still ask for wake-ups', () => areMarked(6))
-  await work(idle, [defineJob('job', { run: (n: number) => void done.push(n) })]).ready()
+  await work(idle, [defineJob('job', { run: (n: number) => void done.push(n) })], { concurrency: 2 }).ready()
   // Afterwards, the free worker polls every two seconds or less often.
-  await until('all workers sleep', () => areMarked(7))
+  await until('the free worker sleeps', async () => (await sleeping(2)) === 1)
   await pause(2_000)
   const from = performance.now()
   for (let n = 1; n <= 8; n++) {

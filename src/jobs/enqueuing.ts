@@ -34,7 +34,7 @@ interface Reservation {
 }
 
 /**
- * Returns a function that wakes a worker of this instance that is resting and has a free slot for a job of this
+ * Returns a function that wakes a worker of this instance that is resting, has no jobs, and runs jobs of this
  * definition. Undefined if there is no such worker.
  */
 export type OwnWorkers = (definition: JobDefinition) => (() => void) | undefined

@@ -148,7 +148,7 @@ export class Jobs {
         if (!this.#context.hasListener) this.#wakeAll()
       },
       ownWorkers: (definition) => {
-        for (const worker of this.#workers) if (worker.isFreeFor(definition)) return () => worker.wake()
+        for (const worker of this.#workers) if (worker.isIdleFor(definition)) return () => worker.wake()
         return undefined
       },
     })

@@ -186,12 +186,12 @@ export class Worker {
     return { number: this.number, queues: this.#queues, kinds: this.#kinds }
   }
 
-  /** @internal Returns whether this worker is resting and has a free slot for a job of this definition. */
-  isFreeFor({ queue, kind }: JobDefinition): boolean {
-    const { queueNames, definitions, concurrency } = this.#options
+  /** @internal Returns whether this worker is resting, has no jobs, and runs jobs of this definition. */
+  isIdleFor({ queue, kind }: JobDefinition): boolean {
+    const { queueNames, definitions } = this.#options
     const isResting = this.#restUntil !== undefined && this.#epoch?.trusted === true
-    const running = this.#attempts.running + this.#attempts.queued + this.#arriving
-    return isResting && running < concurrency && queueNames.includes(queue) && definitions.has(kind)
+    const jobs = this.#attempts.running + this.#attempts.queued + this.#arriving
+    return isResting && jobs === 0 && queueNames.includes(queue) && definitions.has(kind)
   }
 
   /**

@@ -98,6 +98,33 @@ for (const { name, anchor } of anchorModes)
     expect(notifications.filter((payload) => payload.startsWith('jobs-ready')).length).toBeLessThan(jobs)
   })
 
+test('an instance whose worker has a job shares further jobs with the workers of other instances', async () => {
+  const url = await databaseUrl()
+  const [first, second] = await Promise.all([open({ url }), open({ url })])
+  const blocked = gate()
+  const counts = [0, 0]
+  const jobs = [0, 1].map((at) =>
+    defineJob('job', {
+      run: (_: number) => {
+        counts[at]!++
+        return blocked.opened
+      },
+    }),
+  )
+  await work(first, [jobs[0]!], { concurrency: 20 }).ready()
+  await work(second, [jobs[1]!], { concurrency: 20 }).ready()
+  await until(
+    'both workers sleep',
+    async () => (await sql(url, 'select from holdfast.worker where sleeping')).length === 2,
+  )
+  for (let n = 1; n <= 20; n++) {
+    await first.jobs.enqueue(jobs[0]!, n)
+    await until('the job runs', () => counts[0]! + counts[1]! === n)
+  }
+  expect(Math.min(...counts)).toBeGreaterThan(0)
+  blocked.open()
+})
+
 test('full workers that are woken pass the wake-up on until a worker with a free slot runs the job', async () => {
   const url = await databaseUrl()
   const [full, idle] = await Promise.all([open({ url }), open({ url })])

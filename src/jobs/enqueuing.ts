@@ -1,6 +1,5 @@
 import { Batcher } from '../base/index.js'
 import type { Executor } from '../postgres/index.js'
-import type { JobDefinition } from './definition.js'
 import type { FollowUps } from './follow-ups.js'
 import { writeMetas } from './meta.js'
 import type { JobStore } from './store.js'
@@ -21,9 +20,14 @@ interface NewJob {
   readonly meta?: string | undefined
 }
 
+interface KindOnQueue {
+  readonly kind: string
+  readonly queue: string
+}
+
 /** A job that one call enqueues. */
 interface SingleJob extends NewJob {
-  readonly definition: JobDefinition
+  readonly definition: KindOnQueue
 }
 
 /** Room in budgets that is reserved for the jobs of some heads. */
@@ -37,7 +41,7 @@ interface Reservation {
  * Returns a function that wakes a worker of this instance that is resting, has no jobs, and runs jobs of this
  * definition. Undefined if there is no such worker.
  */
-export type OwnWorkers = (definition: JobDefinition) => (() => void) | undefined
+export type OwnWorkers = (definition: KindOnQueue) => (() => void) | undefined
 
 /** Combines single jobs that are enqueued in the same turn of the event loop into one statement. */
 export class Enqueuing {

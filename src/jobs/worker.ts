@@ -187,7 +187,7 @@ export class Worker {
   }
 
   /** @internal Returns whether this worker is resting, has no jobs, and runs jobs of this definition. */
-  isIdleFor({ queue, kind }: JobDefinition): boolean {
+  isIdleFor({ queue, kind }: Pick<JobDefinition, 'kind' | 'queue'>): boolean {
     const { queueNames, definitions } = this.#options
     const isResting = this.#restUntil !== undefined && this.#epoch?.trusted === true
     const jobs = this.#attempts.running + this.#attempts.queued + this.#arriving

@@ -35,7 +35,7 @@ export const heads = (count: number, links?: object) =>
 export const inputs = (count: number) => `[${Array(count).fill('null').join(',')}]`
 
 const enqueueing = (count: number, isAlone = false) =>
-  step('jobs', 'enqueue', [heads(count), inputs(count), isAlone, null, null, null])
+  step('jobs', 'enqueue', [heads(count), inputs(count), isAlone, null, null, null, false])
 export const claiming = (session: number, max: number) =>
   step('jobs', 'claim', [session, session, `{${queue}}`, [kind], max, false, true])
 /** A worker whose claim received no response returns the jobs. */
@@ -48,7 +48,7 @@ export async function register(world: World, sessions: readonly number[]): Promi
 }
 
 export async function enqueue(world: World, count: number, links?: object): Promise<string[]> {
-  const values = [heads(count, links), inputs(count), true, null, null, null]
+  const values = [heads(count, links), inputs(count), true, null, null, null, false]
   const [row] = await world.query<{ ids: string }>(textOf('jobs', 'enqueue'), values)
   return row!.ids.split(',')
 }

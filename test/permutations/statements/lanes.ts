@@ -134,6 +134,7 @@ const reserving = [
       null,
       null,
       earlier[0]?.rows[0]?.number ?? null,
+      false,
     ],
   },
   commit,

@@ -8,7 +8,7 @@ export class Disk {
   readonly path: string
   readonly #directory = mkdtempSync(join(tmpdir(), 'holdfast-disk-'))
   readonly #filler: string
-  /** The file system would stay mounted after a run that ends early. */
+  /** Unmounts the file system if the run ends early. */
   readonly #onExit = () => this.unmount()
 
   /** Returns undefined if no file system can be mounted here. */

@@ -30,7 +30,7 @@ create or replace function pg_temp.moved(snapshot pg_snapshot, ahead integer) re
   )::pg_snapshot
 $$`
 
-/** Opens a connection for a fault that lasts, and runs a command on it. If the command fails, the fault is not half done. */
+/** Opens a connection for a fault that lasts, and runs a command on it. Closes the connection if the command fails. */
 async function sessionAfter(url: string, command: string) {
   const client = await session(url)
   try {
@@ -307,8 +307,8 @@ export const faults: Record<string, Act> = {
     if (!disk || !server) throw new Error('the server has no disk that can be filled')
     const end = ending('all')
     disk.fill()
-    // Fills up the WAL files that exist already. Otherwise, the server may have enough of them. The statement fails, at the latest when the
-    // server crashes, and this must not keep the disk full for ever.
+    // Fills up the WAL files that exist already. Otherwise, the server may have enough of them. The statement fails, because the
+    // disk is full or because the server is down, and then the fault must still end later.
     const text = "select pg_logical_emit_message(false, 'nemesis', repeat('x', 1000000)) from generate_series(1, 2000)"
     if (draw % 2 === 0) await maintain(url, text).catch(() => {})
     return async () => {

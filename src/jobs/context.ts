@@ -2,7 +2,7 @@ import type { Events, MiddlewareStack, TracerSlot } from '../base/index.js'
 import type { TransactionContext } from '../once/index.js'
 import type { Anchor, Presence } from '../postgres/index.js'
 import { Claims } from './claims.js'
-import type { OwnWorkers } from './enqueuing.js'
+import type { FindIdleWorker } from './enqueuing.js'
 import { FollowUps } from './follow-ups.js'
 import { Intake } from './intake.js'
 import { Maintenance } from './maintenance.js'
@@ -51,11 +51,11 @@ export interface JobsContext {
 interface WorkerCalls {
   /** Called when follow-ups have made jobs ready. */
   readonly onReady: () => void
-  readonly ownWorkers: OwnWorkers
+  readonly findIdleWorker: FindIdleWorker
 }
 
 /** Creates the context. */
-export function createJobsContext(options: JobsOptions, { onReady, ownWorkers }: WorkerCalls): JobsContext {
+export function createJobsContext(options: JobsOptions, { onReady, findIdleWorker }: WorkerCalls): JobsContext {
   const { presence, attempts, namespace, retainDays, schema, anchor, events, tracing, middleware } = options
   const hasListener = anchor !== undefined
   const store = new JobStore(options)
@@ -63,7 +63,7 @@ export function createJobsContext(options: JobsOptions, { onReady, ownWorkers }:
   const maintenance = new Maintenance(store, { idleMs: hasListener ? 5_000 : 1_000, retainDays, schema, events })
   const followUps = new FollowUps(store, presence, maintenance, onReady)
   const unserved = new UnservedCheck(store, queues, events)
-  const intake = new Intake(store, queues, followUps, { events, tracing, middleware, unserved, ownWorkers })
+  const intake = new Intake(store, queues, followUps, { events, tracing, middleware, unserved, findIdleWorker })
   const claims = new Claims(store)
   return {
     store,

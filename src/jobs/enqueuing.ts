@@ -41,20 +41,20 @@ interface Reservation {
  * Returns a function that wakes a worker of this instance that is resting, has no jobs, and runs jobs of this
  * definition. Undefined if there is no such worker.
  */
-export type OwnWorkers = (definition: KindOnQueue) => (() => void) | undefined
+export type FindIdleWorker = (definition: KindOnQueue) => (() => void) | undefined
 
 /** Combines single jobs that are enqueued in the same turn of the event loop into one statement. */
 export class Enqueuing {
   readonly #store: JobStore
   readonly #followUps: FollowUps
-  readonly #ownWorkers: OwnWorkers
+  readonly #findIdleWorker: FindIdleWorker
   /** Batchers for single jobs. Each batcher resolves to the job's id. */
   readonly single: Readonly<Record<EnqueueClass, Batcher<SingleJob, number>>>
 
-  constructor(store: JobStore, followUps: FollowUps, ownWorkers: OwnWorkers) {
+  constructor(store: JobStore, followUps: FollowUps, findIdleWorker: FindIdleWorker) {
     this.#store = store
     this.#followUps = followUps
-    this.#ownWorkers = ownWorkers
+    this.#findIdleWorker = findIdleWorker
     const gather = (waits: EnqueueClass) => new Batcher<SingleJob, number>((asked) => this.#enqueue(waits, asked))
     this.single = {
       ready: new Batcher<SingleJob, number>((asked) => this.#enqueueReady(asked)),
@@ -74,7 +74,7 @@ export class Enqueuing {
   ): Promise<number[]> {
     const heads = [headOf(head, 0, payloads.length)]
     const reservation = waits === 'budgeted' && !tx ? await this.#reserve(heads) : undefined
-    return this.#run(waits, heads, payloads, metas, tx, reservation?.number)
+    return this.#run(waits, heads, payloads, metas, tx, { reservation: reservation?.number })
   }
 
   /** Enqueues jobs that have different heads, in the given order and in one statement. */
@@ -100,14 +100,15 @@ export class Enqueuing {
     payloads: readonly string[],
     metas: readonly (string | undefined)[],
     tx?: Executor,
-    reservation?: string,
+    details: EnqueueDetails = {},
   ): Promise<number[]> {
-    const values = valuesOf(heads, payloads, metas, tx === undefined, { reservation })
+    const values = valuesOf(heads, payloads, metas, tx === undefined, details)
     const [row] = tx
       ? await this.#store.runIn<{ ids: string }>(tx, 'enqueue', values)
       : await this.#store.run<{ ids: string }>('enqueue', values)
     const ids = row!.ids.split(',').map(Number)
-    if (!tx && reservation === undefined && (waits === 'linked' || waits === 'budgeted')) this.#followUps.admit(ids)
+    if (!tx && details.reservation === undefined && (waits === 'linked' || waits === 'budgeted'))
+      this.#followUps.admit(ids)
     return ids
   }
 
@@ -129,12 +130,10 @@ export class Enqueuing {
    */
   async #enqueueReady(asked: readonly SingleJob[]): Promise<number[]> {
     const { definition, head, payload, meta } = asked[0]!
-    const wake = asked.length === 1 ? this.#ownWorkers(definition) : undefined
+    const wake = asked.length === 1 ? this.#findIdleWorker(definition) : undefined
     if (!wake) return this.#enqueue('ready', asked)
     try {
-      const values = valuesOf([headOf(head, 0, 1)], [payload], [meta], true, { hasWorker: true })
-      const [row] = await this.#store.run<{ ids: string }>('enqueue', values)
-      return [Number(row!.ids)]
+      return await this.#run('ready', [headOf(head, 0, 1)], [payload], [meta], undefined, { hasWorker: true })
     } finally {
       // Also after a failure, because the job may have been enqueued although the response was lost.
       wake()
@@ -162,7 +161,7 @@ export class Enqueuing {
         order.map((at) => asked[at]!.payload),
         order.map((at) => asked[at]!.meta),
         undefined,
-        isReserved ? reservation!.number : undefined,
+        { reservation: isReserved ? reservation!.number : undefined },
       )
       for (const [nth, at] of order.entries()) answers[at] = ids[nth]!
     }

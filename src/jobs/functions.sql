@@ -1789,8 +1789,7 @@ create or replace function holdfast.job_claim(
     perform pg_advisory_xact_lock_shared(holdfast.lock_class('claims of a session'), session);
     is_drained := false;
     for try in 1 .. 3 loop
-      -- One statement reads everything that a claim needs first, because single jobs are frequent and each statement
-      -- costs time.
+      -- One statement reads what every claim needs first, because single jobs are frequent and each statement costs time.
       select
         settled.era,
         exists (select from holdfast.worker where worker.session = job_claim.session) as is_worker,

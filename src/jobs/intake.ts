@@ -22,7 +22,7 @@ import {
   linksOf,
   type ParsedOptions,
 } from './enqueue-options.js'
-import { type EnqueueClass, Enqueuing, type OwnWorkers, valuesOf } from './enqueuing.js'
+import { type EnqueueClass, Enqueuing, type FindIdleWorker, valuesOf } from './enqueuing.js'
 import type { FollowUps } from './follow-ups.js'
 import { enqueueImported, type ImportedJob } from './import/enqueue.js'
 import { type ForeignJob, foreignHead } from './import/source.js'
@@ -48,7 +48,7 @@ interface IntakeOptions {
   readonly tracing: TracerSlot
   readonly middleware: MiddlewareStack
   readonly unserved: UnservedCheck
-  readonly ownWorkers: OwnWorkers
+  readonly findIdleWorker: FindIdleWorker
 }
 
 /** Maximum number of jobs per statement. The next constant limits the number of characters. */
@@ -77,7 +77,7 @@ export class Intake {
     store: JobStore,
     queues: Queues,
     followUps: FollowUps,
-    { events, tracing, middleware, unserved, ownWorkers }: IntakeOptions,
+    { events, tracing, middleware, unserved, findIdleWorker }: IntakeOptions,
   ) {
     this.#store = store
     this.#queues = queues
@@ -87,7 +87,7 @@ export class Intake {
     this.#middleware = middleware.enqueue
     this.#unserved = unserved
     this.#budgetKeyOf = (budget) => queues.budgetKeyOf(budget)
-    this.#enqueuing = new Enqueuing(store, followUps, ownWorkers)
+    this.#enqueuing = new Enqueuing(store, followUps, findIdleWorker)
     this.#unique = new UniqueEnqueuing(store)
   }
 

@@ -147,7 +147,7 @@ export class Jobs {
         // Wakes the workers only if the instance has no listener. Otherwise, sleeping workers receive a notification.
         if (!this.#context.hasListener) this.#wakeAll()
       },
-      ownWorkers: (definition) => {
+      findIdleWorker: (definition) => {
         for (const worker of this.#workers) if (worker.isIdleFor(definition)) return () => worker.wake()
         return undefined
       },

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
 import { gate } from '../jobs/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, sqlSession, until, within } from '../setup/facts.js'
+import { sql, sqlSession, until, untilRegistered, within } from '../setup/facts.js'
 import { run, start } from './program.js'
 import { fits } from './schemas.js'
 
@@ -51,6 +51,7 @@ test('instance show prints what the instance holds and runs', { timeout: 60_000 
   await until('the schedule accepts a run', async () => await holder.schedules.run('invoices').catch(() => null))
   await until('the delivery runs', async () => (await sql(database.url, 'select from holdfast.delivery')).length === 1)
   await until('the instance leads', async () => (await holder.elections.leader('indexer')) !== null)
+  await untilRegistered(database.url, 'election/indexer', 'held', 'leased')
   await until(
     'a tick runs',
     async () => (await sql(database.url, "select from holdfast.tick where state = 'running'")).length === 1,

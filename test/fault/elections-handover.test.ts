@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Holdfast } from '../../src/index.js'
 import { judge } from '../property/history.js'
+import { countOf } from '../property/seed.js'
 import { until, within } from '../setup/facts.js'
 import { Child, quantiles } from './children.js'
 import { expiryMs, openDatabase, openInstance, openServer } from './fixture.js'
@@ -32,7 +33,7 @@ function stand(holdfast: Holdfast, name = 'x'): Promise<{ at: bigint; term: numb
 
 const msBetween = (from: bigint, to: bigint) => Number(to - from) / 1e6
 
-const kills = 5
+const kills = countOf(9)
 
 test(`the next candidate leads after each of ${kills} kills of a leader`, { timeout: 300_000 }, async () => {
   const { url, witness } = await openDatabase()
@@ -162,7 +163,7 @@ test('a killed preferred leader is replaced immediately by a candidate that is n
 }, async () => {
   const { url, witness } = await openDatabase()
   const took: number[] = []
-  for (let time = 0; time < 5; time++) {
+  for (let time = 0; time < kills; time++) {
     const leader = candidate(url, { preferred: true, name: `p${time}`, expiryMs: 60_000 })
     await leader.waitFor('it leads', ({ event }) => event === 'leads')
     const next = await openInstance(url)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { randomFrom } from '../property/random.ts'
-import { fixedSeedOf } from '../property/seed.js'
+import { countOf, fixedSeedOf } from '../property/seed.js'
 import { until } from '../setup/facts.js'
 import { runsAll, waysOf } from '../setup/variants.js'
 import { Child } from './children.js'
@@ -47,27 +47,33 @@ function startedIn(children: readonly Child<Message>[], round: string): Map<stri
   return by
 }
 
+const rounds = countOf(10)
+
 test.each<[string, object]>(
   waysOf([
     ['leases', { anchor: 'none' }],
     ['locks', {}],
   ]),
-)('each resource is done once in ten rounds of four processes (by %s)', { timeout: 300_000 }, async (_, details) => {
-  const { url, witness } = await openDatabase()
-  const children = await workers(url, 4, details)
-  for (let i = 0; i < 10; i++) {
-    const round = `round ${i}`
-    order(children, round, i % 4)
-    const results = await Promise.all(children.map((child) => over(child, round)))
-    const starts = startedIn(children, round)
-    expect([...starts.keys()].sort()).toEqual([...resources].sort())
-    expect([...starts].filter(([, by]) => by.length > 1).map(([resource]) => resource)).toEqual([])
-    expect(results.flatMap(({ done }) => done!).sort()).toEqual([...resources].sort())
-  }
-  const rows = await witness.query('select round, count(*)::int from holdfast.share_done group by round')
-  expect(rows).toHaveLength(10)
-  expect(rows.every((row) => (row as { count: number }).count === 80)).toBe(true)
-})
+)(
+  `each resource is done once in ${rounds} rounds of four processes (by %s)`,
+  { timeout: 300_000 },
+  async (_, details) => {
+    const { url, witness } = await openDatabase()
+    const children = await workers(url, 4, details)
+    for (let i = 0; i < rounds; i++) {
+      const round = `round ${i}`
+      order(children, round, i % 4)
+      const results = await Promise.all(children.map((child) => over(child, round)))
+      const starts = startedIn(children, round)
+      expect([...starts.keys()].sort()).toEqual([...resources].sort())
+      expect([...starts].filter(([, by]) => by.length > 1).map(([resource]) => resource)).toEqual([])
+      expect(results.flatMap(({ done }) => done!).sort()).toEqual([...resources].sort())
+    }
+    const rows = await witness.query('select round, count(*)::int from holdfast.share_done group by round')
+    expect(rows).toHaveLength(rounds)
+    expect(rows.every((row) => (row as { count: number }).count === 80)).toBe(true)
+  },
+)
 
 test.skipIf(withoutPgBouncer || !runsAll)(
   'each resource is done once in rounds through PgBouncer in transaction mode',

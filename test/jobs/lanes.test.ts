@@ -5,7 +5,7 @@ import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { randomFrom, seed as seedOf } from '../setup/random.js'
-import { runsAll } from '../setup/variants.js'
+import { runsAll, waysOf } from '../setup/variants.js'
 import { gate, rowsOf, untilState, work } from './fixture.js'
 
 const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
@@ -397,7 +397,7 @@ async function walk(
   await untilGone(url)
 }
 
-test.each(['required', 'none'] as const)(
+test.each(waysOf(['required', 'none']))(
   'no lane or budget exceeds its max, and all jobs end, with anchor: %s',
   async (anchor) => {
     const seed = seedOf()

@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob, type Holdfast, JobOutcome, type JobParent, NonRetryableError, UsageError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
+import { countOf } from '../property/seed.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { randomFrom, seed as seedOf } from '../setup/random.js'
@@ -331,7 +332,7 @@ test('random graphs with random failures end in the states that their policies r
 }, async () => {
   const seed = seedOf()
   console.log(`workflows: HOLDFAST_SEED=${seed}`)
-  for (let round = 0; round < 3; round++) {
+  for (let round = 0; round < countOf(3); round++) {
     const url = await databaseUrl()
     await walk(url, await openFleet(url, 2), seed + round, 100)
   }

@@ -17,9 +17,9 @@ export function fixedSeedOf(what: string): number {
   return createHash('sha256').update(what).digest().readUInt32BE() >>> 1
 }
 
-/** Returns `usual`, scaled by the ratio of HOLDFAST_SCHEDULES to `usualTotal` if that variable is set. Half of it unless all tests run. */
+/** Returns `usual`, scaled by the ratio of HOLDFAST_SCHEDULES to `usualTotal` if that variable is set. A third of it unless all tests run. */
 export function countOf(usual: number, usualTotal = usual): number {
   const wanted = process.env.HOLDFAST_SCHEDULES
   if (wanted) return Math.max(1, Math.round((Number(wanted) * usual) / usualTotal))
-  return runsAll ? usual : Math.ceil(usual / 2)
+  return runsAll ? usual : Math.ceil(usual / 3)
 }

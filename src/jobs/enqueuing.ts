@@ -41,7 +41,7 @@ interface Reservation {
  * Returns a function that wakes a worker of this instance that is resting, has no jobs, and runs jobs of this
  * definition. Undefined if there is no such worker.
  */
-export type FindIdleWorker = (definition: KindOnQueue) => (() => void) | undefined
+export type FindIdleWorker = (definition: KindOnQueue) => (() => Promise<void>) | undefined
 
 /** Combines single jobs that are enqueued in the same turn of the event loop into one statement. */
 export class Enqueuing {
@@ -136,7 +136,7 @@ export class Enqueuing {
       return await this.#run('ready', [headOf(head, 0, 1)], [payload], [meta], undefined, { hasWorker: true })
     } finally {
       // Also after a failure, because the job may have been enqueued although the response was lost.
-      wake()
+      await wake()
     }
   }
 

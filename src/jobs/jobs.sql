@@ -56,8 +56,8 @@ where session = $1
   and sleeping <> $3
 
 -- name: pass_on
--- Wakes another worker of the same queues in place of a worker that has no free slot, and that wants no more notifications until it is idle again.
-with full_worker as (
+-- Wakes another worker of the same queues in place of a worker that cannot claim, and that wants no more notifications until it is idle again.
+with busy_worker as (
   update holdfast.worker
   set sleeping = false
   where session = $1
@@ -65,7 +65,11 @@ with full_worker as (
   returning queues
 )
 select holdfast.job_wake(queue, 1)
-from full_worker, unnest(queues) as queue
+from busy_worker, unnest(queues) as queue
+
+-- name: wake
+-- Wakes an idle worker of the queue.
+select holdfast.job_wake($1, 1)
 
 -- name: unregister_worker
 -- Unregisters a worker. The epoch's last row remains until all of the epoch's claims and follow-ups are done.

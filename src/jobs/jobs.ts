@@ -148,7 +148,8 @@ export class Jobs {
         if (!this.#context.hasListener) this.#wakeAll()
       },
       findIdleWorker: (definition) => {
-        for (const worker of this.#workers) if (worker.isIdleFor(definition)) return () => worker.wake()
+        for (const worker of this.#workers)
+          if (worker.isIdleFor(definition)) return () => worker.wakeFor(definition.queue)
         return undefined
       },
     })
@@ -692,7 +693,7 @@ export class Jobs {
   }
 
   #wakeAll(): void {
-    for (const worker of this.#workers) worker.wake()
+    for (const worker of this.#workers) worker.wakeIfRoom()
   }
 }
 

@@ -21,6 +21,7 @@ type StatementName =
   | 'register_worker'
   | 'set_sleeping'
   | 'pass_on'
+  | 'wake'
   | 'look'
   | 'unregister_worker'
   | 'stop_claiming'

@@ -94,6 +94,8 @@ export class Worker {
   #restUntil: number | undefined
   #announcedAt = Number.NEGATIVE_INFINITY
   #thoroughAt = Number.NEGATIVE_INFINITY
+  /** Whether the last claim also looked for priorities that have not been used before. */
+  #wasThorough = true
   #working: Promise<void>
   #closing: Promise<void> | undefined
   /** Error that caused the main loop to pause. */
@@ -172,9 +174,21 @@ export class Worker {
     return this.close()
   }
 
-  /** @internal Wakes the main loop. */
+  /** @internal Wakes the main loop. If the worker has no room, it wakes another worker. */
   wake(): void {
     this.#wakeup.signal()
+  }
+
+  /** @internal Wakes the main loop if the worker has room. */
+  wakeIfRoom(): void {
+    if (this.#hasRoom()) this.wake()
+  }
+
+  /** @internal Wakes the main loop for a job that caused no notification. If the worker can no longer claim, wakes another worker. */
+  async wakeFor(queue: string): Promise<void> {
+    if (!this.#draining.signal.aborted && this.#epoch?.trusted) this.wake()
+    // Ignores errors, because other workers also poll.
+    else await this.#store.run('wake', [this.#context.queues.keyOf(queue)]).catch(() => {})
   }
 
   /**
@@ -237,6 +251,8 @@ export class Worker {
     this.wake()
     // Waits for a claim that is still running, because its jobs must be returned.
     await this.#working
+    // A notification may have chosen this worker after its last claim.
+    if (this.#isMarkedSleeping) await this.#passOn()
     while (this.#arriving > 0) await new Promise((resolve) => setImmediate(resolve))
     const epoch = this.#epoch
     if (epoch?.trusted && this.#attempts.running > 0) {
@@ -279,7 +295,7 @@ export class Worker {
 
   /** Runs the main loop: claims jobs until the worker closes, and registers again for each new epoch. */
   async #work(): Promise<void> {
-    for (let failures = 0, breakdowns = 0, brokenAt = 0; !this.#draining.signal.aborted; ) {
+    for (let failures = 0, breakdowns = 0, brokenAt = 0, wasDrained = true; !this.#draining.signal.aborted; ) {
       try {
         this.#lastStepAt = performance.now()
         if (this.#attempts.failure) throw this.#attempts.failure.error
@@ -287,13 +303,15 @@ export class Worker {
         if (epoch !== this.#epoch) await this.#begin(epoch)
         const want = this.#pace.claimCount(this.#arriving)
         if (want === 0) {
-          if (this.#wakeup.isSignaled) await this.#passOn()
-          await this.#waitForRoom(1_000)
+          // After the statement, the worker may have room or another wake-up.
+          if (this.#wakeup.isSignaled || (this.#isMarkedSleeping && !wasDrained)) await this.#passOn()
+          else await this.#waitForRoom(1_000)
           continue
         }
         this.#wakeup.isSignaled = false
         const { found, isDrained } = await this.#claim(this.#pace.atOnce(want))
         failures = 0
+        wasDrained = isDrained
         this.#failure = undefined
         if (found > 0) this.#stayAwake(found)
         if (isDrained && (found === 0 || this.#isMarkedSleeping)) await this.#sleep()
@@ -303,6 +321,7 @@ export class Worker {
         // After a `SchemaVersionError`, the worker cannot continue until its process runs newer code.
         if (isInstance(error, SchemaVersionError)) this.#readiness.reset()
         if (this.#draining.signal.aborted) return
+        if (this.#isMarkedSleeping) void this.#passOn()
         this.#failure = { error }
         this.#context.events.emitter('worker.failed')?.({ queues: this.#options.queueNames, error })
         this.#pace.reset()
@@ -357,6 +376,7 @@ export class Worker {
     const [queues, kinds] = [this.#queues, this.#kinds]
     const found = await this.#claims.claim(epoch, { queues, kinds, maxJobs, announces, isThorough })
     if (isThorough) this.#thoroughAt = now
+    this.#wasThorough = isThorough
     if (found.state === 'gone') {
       // Another instance has taken over this epoch's jobs. The epoch has ended, even if its session still looks alive.
       if (this.#epoch === epoch) this.#epoch = undefined
@@ -413,7 +433,11 @@ export class Worker {
 
   /** Waits until the worker may claim more jobs, for at most `ms` milliseconds. */
   async #waitForRoom(ms: number): Promise<void> {
-    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms, () => this.#pace.claimCount(this.#arriving) > 0)
+    if (!this.#draining.signal.aborted) await this.#wakeup.wait(ms, () => this.#hasRoom())
+  }
+
+  #hasRoom(): boolean {
+    return this.#pace.claimCount(this.#arriving) > 0
   }
 
   #stayAwake(found: number): void {
@@ -441,6 +465,8 @@ export class Worker {
     }
     const from = performance.now()
     this.#restUntil = from + this.#restMs()
+    // The wake-up for the last jobs may also have been for a job with a priority that has not been used before.
+    if (!this.#wasThorough) this.#restUntil = Math.min(this.#restUntil, this.#thoroughAt + thoroughEveryMs)
     while (!this.#wakeup.isSignaled && !this.#draining.signal.aborted) {
       const leftMs = this.#restUntil - performance.now()
       if (leftMs <= 0) break
@@ -464,12 +490,12 @@ export class Worker {
     return Math.min(idleMs, hasListener ? maxRestMs.listens : maxRestMs.polls) * (0.75 + Math.random() / 2)
   }
 
-  /** Handles a wake-up for a job for which this worker has no room. Another worker may have room. */
+  /** Wakes another worker in place of this worker, which has no room, cannot claim or is closing. */
   async #passOn(): Promise<void> {
     this.#wakeup.isSignaled = false
     this.#isMarkedSleeping = false
     // Ignores errors, because other workers also poll.
-    await this.#mark('pass_on', []).catch(() => {})
+    if (this.#epoch?.trusted) await this.#mark('pass_on', []).catch(() => {})
   }
 
   #markSleeping(sleeping: boolean): Promise<unknown> {

@@ -1955,8 +1955,8 @@ create or replace function holdfast.job_note_ends(ids bigint[], fences bigint[],
     noted bigint[];
   begin
     -- The caller has locked the claims. A statement whose response was lost may run twice, so this function skips ends that already exist.
-    with claimed as materialized (
-      select claim.fence, claim.session, claim.claimed_at, unnest(claim.ids) as id from holdfast.claim where claim.fence = any(fences)
+    with owned as materialized (
+      select claim.fence, unnest(claim.ids) as id from holdfast.claim where claim.fence = any(fences)
     ),
     earlier as materialized (
       select e.fence, unnest(e.ids) as id
@@ -1967,14 +1967,16 @@ create or replace function holdfast.job_note_ends(ids bigint[], fences bigint[],
     noted as (
       insert into holdfast.job_end (bucket, fence, session, claimed_at, ended_at, is_done, ids, results)
       select
-        holdfast.job_bucket(asked.id), claimed.fence, claimed.session, claimed.claimed_at,
+        holdfast.job_bucket(asked.id), claim.fence, claim.session, claim.claimed_at,
         -- An end that did not finish the job must be older than the job's next entry, which this transaction may have made.
         case when job_note_ends.is_done then clock_timestamp() else now() end, job_note_ends.is_done, array_agg(asked.id order by asked.id),
         case when job_note_ends.results is not null then json_agg(asked.result order by asked.id) end
       from rows from (unnest(job_note_ends.ids), unnest(fences), json_array_elements(job_note_ends.results)) as asked (id, fence, result)
-      join claimed on claimed.id = asked.id and claimed.fence = asked.fence
-      where not exists (select from earlier where earlier.id = asked.id and earlier.fence = asked.fence)
-      group by holdfast.job_bucket(asked.id), claimed.fence, claimed.session, claimed.claimed_at
+      join holdfast.claim on claim.fence = asked.fence
+      -- "is true" and "is not true" make PostgreSQL hash the lists. Otherwise, it expects short lists, and compares each job with each other job.
+      where ((asked.id, asked.fence) in (select owned.id, owned.fence from owned)) is true
+        and ((asked.id, asked.fence) in (select earlier.id, earlier.fence from earlier)) is not true
+      group by holdfast.job_bucket(asked.id), claim.fence, claim.session, claim.claimed_at
       returning job_end.ids
     )
     select coalesce(array_agg(id), '{}') into noted from noted, unnest(noted.ids) as id;
@@ -2065,8 +2067,9 @@ create or replace function holdfast.job_done(
         from holdfast.claim
         cross join lateral jsonb_array_elements(claim.linked) as one
         where claim.fence = any(fences)
-          and ((one->>'id')::bigint, claim.fence) in (select asked.id, asked.fence from unnest(job_done.ids, fences) as asked (id, fence))
-          and (one->>'id')::bigint = any(ended);
+          -- "is true" makes PostgreSQL hash the lists. Otherwise, it expects short lists, and compares each job with each other job.
+          and (((one->>'id')::bigint, claim.fence) in (select asked.id, asked.fence from unnest(job_done.ids, fences) as asked (id, fence))) is true
+          and ((one->>'id')::bigint in (select unnest(ended))) is true;
       end if;
       if owned.are_placed then
         select array_agg(key order by key), array_agg(weights order by key)
@@ -2076,8 +2079,9 @@ create or replace function holdfast.job_done(
           from holdfast.claim
           cross join lateral unnest(claim.place_ids, claim.place_keys, claim.place_weights) as p (id, key, weight)
           where claim.fence = any(fences)
-            and (p.id, claim.fence) in (select asked.id, asked.fence from unnest(job_done.ids, fences) as asked (id, fence))
-            and p.id in (select unnest(ended))
+            -- "is true": see above.
+            and ((p.id, claim.fence) in (select asked.id, asked.fence from unnest(job_done.ids, fences) as asked (id, fence))) is true
+            and (p.id in (select unnest(ended))) is true
           group by p.key
         ) as by_key;
       end if;
@@ -2147,21 +2151,23 @@ create or replace function holdfast.job_end(asked json, emptied bigint[], out re
     for update;
     this_era := holdfast.job_era();
     with claimed as materialized (
-      select claim.fence, claim.session, claim.claimed_at, unnest(claim.ids) as id
+      select claim.fence, unnest(claim.ids) as id
       from holdfast.claim
       where claim.fence = any(array(select distinct fence from json_to_recordset(asked) as a (fence bigint)))
     ),
+    earlier as materialized (
+      select job_end.fence, unnest(job_end.ids) as id
+      from holdfast.job_end
+      where job_end.bucket = any(array(select distinct holdfast.job_bucket(a.id) from json_to_recordset(asked) as a (id bigint)))
+        and job_end.fence = any(array(select distinct fence from json_to_recordset(asked) as a (fence bigint)))
+    ),
     owned as materialized (
-      select distinct on (a.id, a.fence) a.*, claimed.session, claimed.claimed_at
+      select distinct on (a.id, a.fence) a.*, claim.session, claim.claimed_at
       from json_to_recordset(asked) as a (id bigint, fence bigint, state text, error jsonb, delay_ms bigint, failed integer)
-      join claimed on claimed.id = a.id and claimed.fence = a.fence
-      where not exists (
-        select
-        from holdfast.job_end
-        where job_end.bucket = holdfast.job_bucket(a.id)
-          and job_end.fence = a.fence
-          and a.id = any(job_end.ids)
-      )
+      join holdfast.claim on claim.fence = a.fence
+      -- "is true" and "is not true" make PostgreSQL hash the lists. Otherwise, it expects short lists, and compares each job with each other job.
+      where ((a.id, a.fence) in (select claimed.id, claimed.fence from claimed)) is true
+        and ((a.id, a.fence) in (select earlier.id, earlier.fence from earlier)) is not true
     ),
     e as materialized (
       select

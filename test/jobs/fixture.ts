@@ -17,6 +17,19 @@ export function work(holdfast: Holdfast, definitions: ImplementedJob[], options?
   return worker
 }
 
+type Query = Holdfast['context']['database']['query']
+
+/** Passes the instance's statements to `handle` until the test has finished. */
+export function intercept(
+  { context }: Holdfast,
+  handle: (run: () => ReturnType<Query>, ...given: Parameters<Query>) => unknown,
+) {
+  const { database } = context
+  const { query } = database
+  onTestFinished(() => void Object.assign(database, { query }))
+  Object.assign(database, { query: (...given: Parameters<Query>) => handle(() => query(...given), ...given) })
+}
+
 /** Waits until the job is in the state and returns the job. */
 export async function untilState(holdfast: Holdfast, id: number, state: string) {
   await until(`job ${id} is ${state}`, async () => (await holdfast.jobs.find(id))?.state === state)

@@ -1,10 +1,10 @@
 import type { Client } from 'pg'
 import { expect, test } from 'vitest'
-import { defineJob } from '../../src/index.js'
+import { defineBudget, defineJob, NonRetryableError } from '../../src/index.js'
 import { sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { runsAll } from '../setup/variants.js'
-import { work } from './fixture.js'
+import { gate, intercept, work } from './fixture.js'
 
 const many = runsAll ? 100_000 : 20_000
 const manyEnded = runsAll ? 500_000 : 100_000
@@ -266,4 +266,75 @@ test('four idle workers run fewer than 30 transactions in two seconds', { timeou
     },
     30_000,
   )
+})
+
+interface PlanNode {
+  'Actual Loops': number
+  'Rows Removed by Join Filter'?: number
+  Plans?: PlanNode[]
+}
+
+/** Returns how many pairs of rows the joins of a plan have compared in vain. */
+function pairsOf({ Plans = [], ...node }: PlanNode): number {
+  const own = node['Actual Loops'] * (node['Rows Removed by Join Filter'] ?? 0)
+  return Plans.reduce((sum, plan) => sum + pairsOf(plan), own)
+}
+
+// PostgreSQL expects that lists in parameters are short. With a nested loop, the end of 1,000 jobs would take half a second.
+test('statements that end many jobs do not compare each job with each other job', async () => {
+  const count = 400
+  const url = await databaseUrl()
+  const holdfast = await open({ url, log: false })
+  const client = await sqlSession(url)
+  await client.query(`
+    load 'auto_explain';
+    set auto_explain.log_min_duration = 0;
+    set auto_explain.log_analyze = on;
+    set auto_explain.log_timing = off;
+    set auto_explain.log_nested_statements = on;
+    set auto_explain.log_format = json;
+    set auto_explain.log_level = notice`)
+  let pairs = 0
+  client.on('notice', ({ message = '' }) => {
+    const json = message.indexOf('{')
+    if (message.includes('plan:') && json > 0) pairs += pairsOf(JSON.parse(message.slice(json)).Plan)
+  })
+  let statements = 0
+  // One statement ends all jobs, because it waits until they have run.
+  let ran = gate()
+  intercept(holdfast, async (run, text, values) => {
+    if (!/job_(done|end)\(/.test(text)) return run()
+    await ran.opened
+    statements++
+    return (await client.query(text, values as unknown[])).rows
+  })
+  const provider = defineBudget('provider', { max: 10_000 })
+  const inputs = Array.from({ length: count }, (_, n) => n)
+  let running = 0
+  const fail = () => {
+    if (++running === count) ran.open()
+    throw new NonRetryableError('this job fails')
+  }
+  const succeed = () => {
+    if (++running === count) ran.open()
+  }
+  const unique = { unique: { key: (n: number) => String(n) } }
+  for (const { kind, run, options } of [
+    { kind: 'unique', run: succeed, options: unique },
+    { kind: 'budgeted', run: succeed, options: { budgets: [provider] } },
+    { kind: 'failing', run: fail, options: {} },
+  ]) {
+    running = 0
+    ran = gate()
+    const job = defineJob<number>(kind, { queue: kind, run })
+    await holdfast.jobs.enqueueMany(job, inputs, options)
+    const worker = work(holdfast, [job], { concurrency: count })
+    await until('the jobs have ended', async () => (await sql(url, 'select from holdfast.job_live')).length === 0)
+    await worker.close()
+    console.log(`${kind}: ${pairs} pairs in ${statements} statements`)
+    expect(statements).toBeGreaterThan(0)
+    expect(pairs).toBeLessThan(20 * count)
+    pairs = 0
+    statements = 0
+  }
 })

@@ -1,28 +1,15 @@
 // A job wakes one idle worker. If that worker cannot run the job, another worker must be woken.
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { defineJob, type Holdfast, type WorkOptions } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { anchorModes, gate, work } from './fixture.js'
+import { anchorModes, gate, intercept, work } from './fixture.js'
 
 /** Without a wake-up, an idle worker finds a job after several seconds with this expiry, and not after the next heartbeat. */
 const expiry = '30s'
 const woken = 1_000
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
-
-type Query = Holdfast['context']['database']['query']
-
-/** Passes the instance's statements to `handle` until the test has finished. */
-function intercept(
-  { context }: Holdfast,
-  handle: (run: () => ReturnType<Query>, ...given: Parameters<Query>) => unknown,
-) {
-  const { database } = context
-  const { query } = database
-  onTestFinished(() => void Object.assign(database, { query }))
-  Object.assign(database, { query: (...given: Parameters<Query>) => handle(() => query(...given), ...given) })
-}
 
 const isPassOn = (text: string) => text.includes('busy_worker')
 

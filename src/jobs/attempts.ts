@@ -257,20 +257,25 @@ export class Attempts {
   #end(run: Run, outcome: Outcome): void {
     if (run.isOver) return
     const transaction = run.sealed()
+    const stepsOver = run.rollBackSteps()
     if (transaction && outcome.commits) {
       void this.#commit(run, transaction, outcome).catch((error) => this.#broken([run], error))
       return
     }
     const rolledBack = transaction?.rollback()
     if (outcome.event === 'job.ended' && outcome.state === 'suspended') {
-      void this.#suspend(run, outcome, rolledBack).catch((error) => this.#broken([run], error))
+      void this.#suspend(run, outcome, [rolledBack, stepsOver]).catch((error) => this.#broken([run], error))
     } else this.#finish(run, outcome)
   }
 
   /** Ends the attempt of a job that sleeps or waits for an event. */
-  async #suspend(run: Run, outcome: SuspendedOutcome, rolledBack: Promise<void> | undefined): Promise<void> {
+  async #suspend(
+    run: Run,
+    outcome: SuspendedOutcome,
+    rolledBack: readonly (Promise<void> | undefined)[],
+  ): Promise<void> {
     // The job may be resumed immediately. Its next attempt must not wait for this attempt's row locks.
-    await rolledBack
+    await Promise.all(rolledBack)
     await this.#notes.whenWritten(run)
     const isSuspended = await this.#endings.suspend(run.job, outcome.step)
     if (run.isOver) return

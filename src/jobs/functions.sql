@@ -839,13 +839,28 @@ create or replace function holdfast.job_replace(
   declare
     old holdfast.job;
     deadline constant jsonb := case when new_start_by is null then '{}' else jsonb_build_object('startBy', new_start_by) end;
+    was_suspended boolean := false;
     waited record;
     this_era integer;
   begin
     -- A job that is sleeping or waiting for a retry may have steps, which belong to the old input.
     if input is not null then
+      -- The start time of a sleeping job is the end of its sleep, which belongs to the old input too.
+      was_suspended := exists (
+        select
+        from holdfast.job_step
+        join holdfast.waiting on waiting.id = job_step.job
+        where job_step.job = job_id
+          and job_step.kind in ('sleep', 'event')
+          and job_step.ended_at is null
+          and waiting.stage = 'time'
+      );
       delete from holdfast.job_step where job = job_id;
       delete from holdfast.job_event where job = job_id;
+      if was_suspended then
+        new_run_at := coalesce(new_run_at, clock_timestamp());
+        perform holdfast.job_announce_waiting();
+      end if;
     end if;
     if new_start_by is not null then
       insert into holdfast.job_deadline (id, start_by)
@@ -4190,6 +4205,8 @@ create or replace function holdfast.job_wait(
           where e.job = job_id and e.event = for_event and e.step is null
           order by number
           limit 1
+          -- Another wait of the same attempt may be taking an event.
+          for update
         )
       returning job_event.number, job_event.data into arrived, known.result;
     end if;

@@ -135,6 +135,11 @@ export class Run extends Attempt implements JobContext {
     return this.#steps
   }
 
+  /** Rolls back the transactions of steps that are still running. Undefined if the attempt has no steps. */
+  rollBackSteps(): Promise<void> | undefined {
+    return this.#steps?.rollBack()
+  }
+
   #note(): Notes {
     if (this.notes === undefined) {
       this.notes = { progress: undefined }

@@ -80,10 +80,22 @@ export class Steps {
   #known: Promise<Map<string, StepRow>> | undefined
   #count = 0
   #bytes = 0
+  /** Steps whose functions are running. */
+  readonly #open = new Set<StepScope>()
+  /** Errors of steps that may have been recorded, although the response was lost. */
+  readonly #unsure = new Map<string, unknown>()
+  #isWaiting = false
 
   constructor(run: SteppedAttempt, context: StepsContext) {
     this.#run = run
     this.#context = context
+  }
+
+  /** Rolls back the transactions of the steps that are running. Otherwise, the next attempt could wait for their row locks. */
+  async rollBack(): Promise<void> {
+    const open = [...this.#open]
+    this.#open.clear()
+    await Promise.all(open.map((scope) => scope.sealed()?.rollback()))
   }
 
   async step(name: string, work: (step: StepContext) => unknown): Promise<unknown> {
@@ -95,21 +107,25 @@ export class Steps {
   async cursor(name: string, initial: unknown): Promise<JobCursor<unknown>> {
     const known = await this.#use(name, 'cursor')
     let value = known ? fromJson(known.result) : initial
-    let size = known?.result ? Buffer.byteLength(known.result) : 0
+    let size = sizeOf(known?.result ?? null)
     let isBusy = false
     const advance = async (work: (step: StepContext) => unknown): Promise<unknown> => {
       checkWork(work, 'cursor.advance')
       if (isBusy) throw new UsageError(`Expected one call of advance at a time for the cursor "${name}", got another`)
+      // The value may have been recorded. Then the same work would be done again.
+      if (this.#unsure.has(name)) throw this.#unsure.get(name)
       isBusy = true
+      // The new value replaces the cursor's old value, so the old value does not count towards the size limit.
+      this.#bytes -= size
       try {
         this.#check()
-        // The new value replaces the cursor's old value, so the old value does not count towards the size limit.
-        this.#bytes -= size
-        size = 0
         const json = await this.#perform(name, 'cursor', work)
-        size = json === null ? 0 : Buffer.byteLength(json)
+        size = sizeOf(json)
         value = fromJson(json)
         return value
+      } catch (error) {
+        this.#bytes += size
+        throw error
       } finally {
         isBusy = false
       }
@@ -129,8 +145,10 @@ export class Steps {
     if ((ms === undefined && until === undefined) || (ms !== undefined && ms > maxWaitMs)) {
       throw new UsageError(`Expected job.sleep to get a duration of at most 3650 days or a date, got ${describe(time)}`)
     }
-    const known = await this.#use(step, 'sleep')
-    if (!known?.has_ended) await this.#wait(step, 'sleep', null, ms ?? null, until?.getTime() ?? null)
+    await this.#alone('sleep', async () => {
+      const known = await this.#use(step, 'sleep')
+      if (!known?.has_ended) await this.#wait(step, 'sleep', null, ms ?? null, until?.getTime() ?? null)
+    })
   }
 
   async event(name: string, options: EventOptions): Promise<unknown> {
@@ -139,8 +157,26 @@ export class Steps {
     if (within === undefined) {
       throw new UsageError('Expected job.event to get the option within, got none', "For example: { within: '7d' }.")
     }
-    const known = await this.#use(step, 'event')
-    return fromJson(known?.has_ended ? known.result : await this.#wait(step, 'event', name, within, null))
+    return this.#alone('event', async () => {
+      const known = await this.#use(step, 'event')
+      return fromJson(known?.has_ended ? known.result : await this.#wait(step, 'event', name, within, null))
+    })
+  }
+
+  /** A suspended job waits for one time or event. A second wait would not be seen. */
+  async #alone<T>(kind: 'sleep' | 'event', wait: () => Promise<T>): Promise<T> {
+    if (this.#isWaiting) {
+      throw new UsageError(
+        `Expected job.${kind} to be called after the last wait of the job has ended, but both run at the same time`,
+        'Await each job.sleep and job.event before the next one.',
+      )
+    }
+    this.#isWaiting = true
+    try {
+      return await wait()
+    } finally {
+      this.#isWaiting = false
+    }
   }
 
   /** Marks the name as used and returns the step's record, if there is one. */
@@ -167,15 +203,13 @@ export class Steps {
   /** Throws if the attempt must not start another step. */
   #check(): void {
     this.#run.signal.throwIfAborted()
-    if (this.#run.isOver) {
-      throw new UsageError('The attempt of this step has ended', 'Await each step before the handler returns.')
-    }
+    if (this.#run.isOver) throw endedError()
   }
 
   async #load(): Promise<Map<string, StepRow>> {
     const rows = await this.#context.store.run<StepRow>('steps', [this.#run.id])
     this.#count += rows.length
-    for (const { result } of rows) if (result !== null) this.#bytes += Buffer.byteLength(result)
+    for (const { result } of rows) this.#bytes += sizeOf(result)
     return new Map(rows.map((row) => [row.name, row]))
   }
 
@@ -197,12 +231,17 @@ export class Steps {
     const run = this.#run
     const startedAt = performance.now()
     const scope = new StepScope(run, this.#context.transactions)
+    this.#open.add(scope)
     let json: string | null
     try {
-      json = this.#toJson(name, await work(scope))
+      const result = await work(scope)
+      if (!this.#open.has(scope)) throw endedError()
+      json = this.#toJson(name, result)
     } catch (error) {
       await scope.sealed()?.rollback()
       throw error
+    } finally {
+      this.#open.delete(scope)
     }
     const valuesNow = () => [run.id, run.fence, name, kind, run.attempt, performance.now() - startedAt, json]
     const transaction = scope.sealed()
@@ -218,7 +257,9 @@ export class Steps {
         if (!rows[0]!.recorded) throw run.lossError()
       }
     } catch (error) {
+      this.#bytes -= sizeOf(json)
       if (isInstance(error, JobLostError)) run.lose()
+      else if (isRetryable(error)) this.#unsure.set(name, error)
       throw error
     }
     events.emitter('job.step-recorded')?.({ ...run.eventFields, step: name, durationMs: performance.now() - startedAt })
@@ -318,6 +359,14 @@ class StepScope implements StepContext {
 
 function checkWork(work: unknown, where: string): void {
   if (typeof work !== 'function') throw new UsageError(`Expected ${where} to get a function, got ${describe(work)}`)
+}
+
+function endedError(): UsageError {
+  return new UsageError('The attempt of this step has ended', 'Await each step before the handler returns.')
+}
+
+function sizeOf(json: string | null): number {
+  return json === null ? 0 : Buffer.byteLength(json)
 }
 
 function fromJson(json: string | null): unknown {

@@ -18,13 +18,16 @@ import {
 export interface ThreadedAttempt extends ThreadJob {
   readonly job: TimedJob
   readonly stopReason: Parameters<typeof stopMessage>[0] | undefined
+  readonly isOver: boolean
   /** The attempt's thread. Undefined until the attempt has received a thread. */
   readonly thread: JobThread | undefined
 }
 
 /** The handler of a definition with `threads`: runs the attempt in its thread. */
-export function runInThread(input: unknown, job: unknown): Promise<unknown> {
+export async function runInThread(input: unknown, job: unknown): Promise<unknown> {
   const attempt = job as ThreadedAttempt
+  // Middleware may call the handler after the attempt has ended. Another attempt then has the thread.
+  if (attempt.isOver) throw attempt.stopReason
   return attempt.thread!.run(input, attempt)
 }
 

@@ -418,3 +418,106 @@ test('steps and events are deleted with the history of their job', async () => {
   await sql(fresh.url, 'select holdfast.job_roll_partitions(7)')
   expect(await rows()).toEqual({ steps: 0, events: 0 })
 })
+
+test('two waits for the same event never take the same event', async () => {
+  const holdfast = await start('two waits')
+  const blocked = gate()
+  const { id } = await run(holdfast, () => blocked.opened)
+  await untilState(holdfast, id, 'running')
+  await holdfast.jobs.send(id, 'vote', 1)
+  await holdfast.jobs.send(id, 'vote', 2)
+  const [claim] = await sql<{ fence: string }>(fresh.url, 'select fence from holdfast.claim where $1 = any(ids)', [id])
+  const sessions = await Promise.all(['a', 'b'].map(() => sqlSession(fresh.url)))
+  const wait = (at: number) =>
+    sessions[at]!.query<{ state: string; result: unknown }>(
+      "select state, result from holdfast.job_wait($1, $2, $3, 'event', 1, 'vote', 60000, null)",
+      [id, claim!.fence, `wait ${at}`],
+    )
+  await sessions[0]!.query('begin')
+  const first = await wait(0)
+  const second = wait(1)
+  await until('the second wait is blocked by the first', async () => {
+    const rows = await sql(
+      fresh.url,
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%job_wait%'",
+    )
+    return rows.length === 1
+  })
+  await sessions[0]!.query('commit')
+  expect([first.rows[0], (await second).rows[0]]).toEqual([
+    { state: 'ended', result: 1 },
+    { state: 'ended', result: 2 },
+  ])
+  blocked.open()
+})
+
+test('a second wait at the same time throws a usage error', async () => {
+  const holdfast = await start('second wait')
+  const errors: unknown[] = []
+  const { id } = await run(holdfast, async (job) => {
+    const first = job.event('approved', { within: '1h' })
+    errors.push(await caught(UsageError, job.sleep('1h')))
+    return first
+  })
+  await untilState(holdfast, id, 'waiting')
+  expect(errors).toMatchObject([{ message: expect.stringContaining('both run at the same time') }])
+  await holdfast.jobs.send(id, 'approved', 'yes')
+  expect(await holdfast.jobs.result(id)).toBe('yes')
+})
+
+test('a suspended job with a new input starts immediately', async () => {
+  const holdfast = await start('new input')
+  const definition = defineJob('stepped', {
+    run: async (input: string, job) => {
+      if (input === 'old') await job.event('approved', { within: '7d' })
+      return input
+    },
+  })
+  work(holdfast, [definition])
+  const { id } = await holdfast.jobs.enqueue(definition, 'old')
+  await untilState(holdfast, id, 'waiting')
+  await holdfast.jobs.update(id, { definition, input: 'new' })
+  expect(await holdfast.jobs.result(id)).toBe('new')
+})
+
+test('the transaction of a step that hangs ends with its attempt', async () => {
+  const holdfast = await start('hangs')
+  await sql(fresh.url, "insert into public.effect values ('hangs', 'row')")
+  const definition = defineJob('stepped', {
+    timeout: '200ms',
+    retry: { attempts: 2, backoff: 1 },
+    run: (_: null, job) =>
+      job.step('update', async ({ tx }) => {
+        await tx.query(`update public.effect set what = 'attempt ${job.attempt}' where namespace = 'hangs'`)
+        if (job.attempt === 1) await new Promise(() => {})
+      }),
+  })
+  work(holdfast, [definition])
+  const { id } = await holdfast.jobs.enqueue(definition, null)
+  await until(
+    'the job has ended',
+    async () => ['done', 'buried'].includes((await holdfast.jobs.find(id))!.state),
+    20_000,
+  )
+  expect(await effects('hangs')).toEqual(['attempt 2'])
+})
+
+test('the last value of a cursor counts towards the size limit after a failed advance', async () => {
+  const holdfast = await start('cursor size')
+  const { id } = await run(holdfast, async (job) => {
+    const cursor = await job.cursor('value', '')
+    await cursor.advance(() => 'x'.repeat(600_000))
+    await caught(
+      RangeError,
+      cursor.advance(() => {
+        throw new RangeError('fails')
+      }),
+    )
+    const error = await caught(
+      StepLimitError,
+      job.step('large', () => 'y'.repeat(600_000)),
+    )
+    return error.code
+  })
+  expect(await holdfast.jobs.result(id)).toBe('STEP_LIMIT')
+})

@@ -220,6 +220,40 @@ test('a worker with no other definitions claims only as many jobs as it has thre
   expect(worker.running).toBe(2)
 })
 
+test('a handler that middleware calls after the attempt has ended does not use the thread of another attempt', {
+  timeout: 30_000,
+}, async () => {
+  let late: number | undefined
+  const called: unknown[] = []
+  const slow = await Holdfast.open({
+    url: fresh.url,
+    log: false,
+    middleware: [
+      {
+        run: async (call, next) => {
+          const isLate = call.type === 'job' && call.id === late
+          // Longer than the timeout and the time after which an attempt is given up.
+          if (isLate) await new Promise((resolve) => setTimeout(resolve, 5_700))
+          const result = await next().catch((error: unknown) => error)
+          if (isLate) called.push(result)
+          return result
+        },
+      },
+    ],
+  })
+  onTestFinished(() => slow.close())
+  const job = define<number, number>({ export: 'whichThread', max: 1 }, { timeout: '20s' })
+  const worker = slow.jobs.work([job])
+  onTestFinished(() => worker.close({ within: 0 }))
+  const first = await slow.jobs.enqueue(job, 1, { timeout: '100ms' })
+  late = first.id
+  await until('the first job runs', async () => (await slow.jobs.find(first.id))?.state === 'running')
+  const second = await slow.jobs.enqueue(job, 3_000)
+  expect(typeof (await slow.jobs.result(second))).toBe('number')
+  await until('the late call has ended', () => called.length === 1)
+  expect(called).toMatchObject([{ code: 'JOB_TIMEOUT' }])
+})
+
 test('invalid options of threads are rejected', async () => {
   const threads = (given: unknown) => () => defineJob('x', { threads: given as ThreadOptions })
   for (const given of [

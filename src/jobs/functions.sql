@@ -2446,6 +2446,8 @@ create or replace function holdfast.job_stop(job_id bigint, new_state text, reas
   declare
     stopped holdfast.job_stopped;
     holds text;
+    left_list bigint;
+    follow_ups bigint[];
   begin
     insert into holdfast.job_stopped
       (id, queue, priority, kind, payload, state, error, enqueued_at, failed, crashes, max_crashes, log, failures, links, meta)
@@ -2456,15 +2458,21 @@ create or replace function holdfast.job_stop(job_id bigint, new_state text, reas
     returning * into stopped;
     delete from holdfast.waiting
     where waiting.id = job_id
-    returning case when stage = 'budget' and links ? 'lane' then 'lane' else 'none' end
-    into holds;
+    returning case when stage = 'budget' and links ? 'lane' then 'lane' else 'none' end, case when stage = 'budget' then lane end
+    into holds, left_list;
     if not found then
       perform holdfast.job_remove(job_id);
       holds := 'all';
     end if;
-    return holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
+    if left_list is not null then
+      -- The next job of the list may need less room than this job.
+      insert into holdfast.follow_up (session, keys, weights)
+      values (0, array[left_list], '{0}')
+      returning array[number] into follow_ups;
+    end if;
+    return nullif(coalesce(follow_ups, '{}') || coalesce(holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
       'id', job_id, 'queue', stopped.queue, 'kind', stopped.kind, 'state', new_state, 'links', stopped.links, 'holds', holds
-    )));
+    ))), '{}'), '{}');
   end
   $$;
 comment on function holdfast.job_stop(bigint, text, json) is
@@ -3737,7 +3745,7 @@ create or replace function holdfast.lane_reserve(heads json, out number bigint, 
       from (
         select key, sum(weights) as weights, bool_or(is_new) as is_new, min(name) as name, min(max) as max, min(every) as every, min(burst) as burst
         from need
-        where at in (select at from free)
+        where (at in (select at from free)) is true
         group by key
       ) as one;
       -- Without the lock, the room may be gone. But if there is none, no lock is necessary.

@@ -1327,7 +1327,8 @@ create or replace function holdfast.schedule_settle_stored(plans json, member te
       insert into holdfast.gap
       select f.key, f.first_at, f.last_at, f.n, f.reason
       from found f
-      where not exists (select from extended e where e.key = f.key and e.reason = f.reason);
+      -- Hashed. A nested loop would compare each schedule with each other schedule.
+      where ((f.key, f.reason) in (select e.key, e.reason from extended e)) is not true;
     end if;
     if keys is not null then
       ids := holdfast.schedule_enqueue(keys, ticks);

@@ -1,6 +1,7 @@
 // Tests steps, cursors, sleeps and events: what a later attempt of a job does not do again.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
+  DatabaseUnreachableError,
   DuplicateStepError,
   defineJob,
   type Holdfast,
@@ -520,4 +521,28 @@ test('the last value of a cursor counts towards the size limit after a failed ad
     return error.code
   })
   expect(await holdfast.jobs.result(id)).toBe('STEP_LIMIT')
+})
+
+test('a cursor whose commit had no response is not advanced again in the same attempt', async () => {
+  const holdfast = await start('unsure')
+  const { database } = holdfast.context
+  const { transaction } = database
+  const lost = new DatabaseUnreachableError('the response was lost')
+  Object.assign(database, {
+    transaction: async (...given: Parameters<typeof transaction>) => {
+      await transaction(...given)
+      throw lost
+    },
+  })
+  const { id } = await run(holdfast, async (job) => {
+    const cursor = await job.cursor('position', 0)
+    const advance = () =>
+      cursor.advance(async ({ tx }) => {
+        await tx.query(...insert('unsure', 'effect'))
+        return cursor.value + 1
+      })
+    return [await advance().catch(String), await advance().catch(String)]
+  })
+  expect(await holdfast.jobs.result(id)).toEqual([String(lost), String(lost)])
+  expect(await effects('unsure')).toEqual(['effect'])
 })

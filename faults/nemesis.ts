@@ -195,14 +195,16 @@ export const faults: Record<string, Act> = {
       const pids = others.map(({ pid }) => pid)
       while ((await client.query('select from pg_locks where pid = any($1) limit 1', [pids])).rowCount! > 0)
         await sleep(20)
-      await client.query("select setval('holdfast.fence', $1), setval('holdfast.job_number', $2)", backup)
       await client.query(movedIds)
       await client.query('update holdfast.job set xid = pg_temp.moved(xid, $1)', [ahead])
       await client.query(
         'update holdfast.frontier set base = pg_temp.moved(base, $1), upto = pg_temp.moved(upto, $1), at_xid = pg_temp.moved(at_xid, $1)',
         [ahead],
       )
-      await client.query('update holdfast.server_generation set written_by = written_by; commit')
+      await client.query('update holdfast.server_generation set written_by = written_by')
+      // Last, because a rollback does not undo it. If the fault failed afterwards, the sequences would return without a new generation.
+      await client.query("select setval('holdfast.fence', $1), setval('holdfast.job_number', $2)", backup)
+      await client.query('commit')
     } finally {
       end()
       await client.end()

@@ -197,9 +197,10 @@ export const mutations: readonly Mutation[] = [
     edits: [
       [
         functions('jobs'),
-        'join claimed on claimed.id = asked.id and claimed.fence = asked.fence',
-        'cross join lateral (values (asked.fence, 0, now())) as claimed (fence, session, claimed_at)',
+        'join holdfast.claim on claim.fence = asked.fence',
+        'cross join lateral (values (asked.fence, 0, now())) as claim (fence, session, claimed_at)',
       ],
+      [functions('jobs'), '((asked.id, asked.fence) in (select owned.id, owned.fence from owned)) is true', 'true'],
       // Otherwise the end that the takeover recorded makes the late end fail.
       [functions('jobs'), 'and e.fence = any(fences)', 'and e.fence = any(fences) and e.is_done'],
     ],

@@ -1,5 +1,5 @@
 import threads, { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
-import { errorLine, memberOf, messageOf, whenAborted } from '../base/index.js'
+import { errorLine, memberOf, messageOf, UsageError, whenAborted } from '../base/index.js'
 import type { ImplementedJob, ThreadJob, Threads } from './definition.js'
 import { NonRetryableError, ThreadEndedError, ThreadModuleError } from './errors.js'
 import { JobOutcome } from './outcome.js'
@@ -27,7 +27,7 @@ export interface ThreadedAttempt extends ThreadJob {
 export async function runInThread(input: unknown, job: unknown): Promise<unknown> {
   const attempt = job as ThreadedAttempt
   // Middleware may call the handler after the attempt has ended. Another attempt then has the thread.
-  if (attempt.isOver) throw attempt.stopReason
+  if (attempt.isOver) throw attempt.stopReason ?? new UsageError('The attempt ended before the middleware called next')
   return attempt.thread!.run(input, attempt)
 }
 

@@ -7,6 +7,8 @@ const maxTries = 5
 const maxPerStatement = 1_000
 /** Time for which follow-ups that are not urgent are collected. */
 const collectMs = 200
+/** Pause after a statement that has left follow-ups and moved no job. */
+const lockedMs = 20
 /** Session number of follow-ups that no live worker owns. */
 const unownedSession = 0
 
@@ -119,6 +121,8 @@ export class FollowUps {
         if (row!.moved > 0) this.#onReady()
         this.#hasUnowned = row!.due_ms === 0
         if (row!.due_ms) this.#maintenance.runIfStarted(row!.due_ms)
+        // A transaction has locked the jobs that these follow-ups would change.
+        if (this.#hasUnowned && row!.moved === 0) await pause(lockedMs, this.#closing.signal)
       } catch {
         failures++
         this.#numbers.push(...numbers)

@@ -830,6 +830,17 @@ comment on function holdfast.job_lock_waiting(bigint, boolean) is
   'Locks a waiting job whose unique key the caller has locked, so that it does not start until the transaction ends. Returns false if the '
   'job is no longer waiting or ready.';
 
+create or replace function holdfast.job_look_at_list(list bigint) returns bigint
+  language sql
+  set search_path = pg_catalog, pg_temp
+  as $$
+    -- The next job of the list may need less room than the job that has left.
+    insert into holdfast.follow_up (session, keys, weights) values (0, array[list], '{0}') returning number
+  $$;
+comment on function holdfast.job_look_at_list(bigint) is
+  'Records a follow-up without an owner that admits the next jobs of the list of a lane or budget, because its first job may have left. Returns '
+  'the number of the follow-up.';
+
 create or replace function holdfast.job_replace(
   job_id bigint, input json, new_meta json, new_priority smallint, new_run_at timestamptz, new_start_by timestamptz
 ) returns void
@@ -891,18 +902,21 @@ create or replace function holdfast.job_replace(
         failures = case when input is null then failures end
     from (
       select
-        w.stage as old_stage, new_run_at is not null or w.priority <> new_priority as is_moved
+        case when w.stage = 'budget' then w.lane end as list, new_run_at is not null or w.priority <> new_priority as is_moved
       from holdfast.waiting w
       where w.id = job_id
     ) as seen
     where id = job_id
-    returning waiting.queue, waiting.kind, waiting.links, seen.old_stage = 'budget' and seen.is_moved as leaves_lane
+    returning waiting.queue, waiting.kind, waiting.links, case when seen.is_moved then seen.list end as left_list
     into waited;
     if found then
-      if waited.leaves_lane and waited.links ? 'lane' then
-        perform holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
-          'id', job_id, 'queue', waited.queue, 'kind', waited.kind, 'state', 'retried', 'links', waited.links, 'holds', 'lane'
-        )));
+      if waited.left_list is not null then
+        perform holdfast.job_look_at_list(waited.left_list);
+        if waited.links ? 'lane' then
+          perform holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
+            'id', job_id, 'queue', waited.queue, 'kind', waited.kind, 'state', 'retried', 'links', waited.links, 'holds', 'lane'
+          )));
+        end if;
         perform holdfast.job_request_maintenance();
       end if;
       return;
@@ -2465,10 +2479,7 @@ create or replace function holdfast.job_stop(job_id bigint, new_state text, reas
       holds := 'all';
     end if;
     if left_list is not null then
-      -- The next job of the list may need less room than this job.
-      insert into holdfast.follow_up (session, keys, weights)
-      values (0, array[left_list], '{0}')
-      returning array[number] into follow_ups;
+      follow_ups := array[holdfast.job_look_at_list(left_list)];
     end if;
     return nullif(coalesce(follow_ups, '{}') || coalesce(holdfast.job_release_links(jsonb_build_array(jsonb_build_object(
       'id', job_id, 'queue', stopped.queue, 'kind', stopped.kind, 'state', new_state, 'links', stopped.links, 'holds', holds
@@ -2628,6 +2639,8 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
   set search_path = pg_catalog, pg_temp
   as $$
   declare
+    -- Only these links can delay a job.
+    delaying constant text[] := '{lane,budgets,after}';
     dead integer;
     free bigint[];
     linked bigint[];
@@ -2642,9 +2655,18 @@ create or replace function holdfast.job_maintain(max_count integer, out due_ms i
     loop
       select job_maintain.moved + t.moved, job_maintain.taken_over || t.ids into moved, taken_over from holdfast.job_take_over(dead) as t;
     end loop;
+    -- Takes the follow-ups' lock before the jobs' locks. Otherwise an earlier pass would skip a locked job, and admit a later job of its lane.
+    if exists (
+      select
+      from (
+        select links from holdfast.waiting where stage = 'time' and run_at <= (select clock_timestamp()) order by run_at limit max_count
+      ) as due
+      where links ?| delaying
+    ) then
+      perform pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0);
+    end if;
     with due as materialized (
-      -- Only these links can delay a job.
-      select id, coalesce(links ?| '{lane,budgets,after}', false) as is_linked
+      select id, coalesce(links ?| delaying, false) as is_linked
       from holdfast.waiting
       where stage = 'time'
         and run_at <= (select clock_timestamp())

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { defineBudget, defineJob, type EnqueueOptions, UsageError } from '../../src/index.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate, untilState, work } from './fixture.js'
+import { gate, rowsOf, untilState, work } from './fixture.js'
 
 const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
 
@@ -142,33 +142,45 @@ test('a job keeps its place in its lane while it waits for a budget, and frees i
   await untilGone(url)
 })
 
-test('a heavy job that leaves the list of a budget lets the light job behind it start', async () => {
-  const url = await databaseUrl()
-  const holdfast = await open({ url })
-  const provider = defineBudget('provider', { max: 10 })
-  const opening = gate()
-  const ran: string[] = []
-  const job = defineJob('job', {
-    run: async (name: string) => {
-      ran.push(name)
-      if (name === 'long') await opening.opened
-    },
-  })
-  work(holdfast, [job])
-  const enqueue = (name: string, weight: number) =>
-    holdfast.jobs.enqueue(job, name, { budgets: [{ budget: provider, weight }] })
-  await enqueue('long', 8)
-  await until('the first job runs', () => ran.length === 1)
-  const heavy = await enqueue('heavy', 5)
-  await untilWaiting(url, 1)
-  await enqueue('light', 1)
-  await untilWaiting(url, 2)
-  await holdfast.jobs.cancel(heavy.id)
-  await until('the light job runs', () => ran.includes('light'), 5_000)
-  expect(await faultsOf(url)).toEqual([])
-  opening.open()
-  await untilGone(url)
-})
+test.each(['is cancelled', 'is delayed', 'gets a smaller priority', 'is replaced'] as const)(
+  'a heavy job that %s lets the light job behind it start',
+  async (how) => {
+    const url = await databaseUrl()
+    const holdfast = await open({ url })
+    const provider = defineBudget('provider', { max: 10 })
+    const opening = gate()
+    const ran: string[] = []
+    const job = defineJob('job', {
+      run: async (name: string) => {
+        ran.push(name)
+        if (name === 'long') await opening.opened
+      },
+    })
+    work(holdfast, [job])
+    const enqueue = (name: string, weight: number) =>
+      holdfast.jobs.enqueue(job, name, { budgets: [{ budget: provider, weight }], unique: { key: name } })
+    await enqueue('long', 8)
+    await until('the first job runs', () => ran.length === 1)
+    const heavy = await enqueue('heavy', 5)
+    await untilWaiting(url, 1)
+    await enqueue('light', 1)
+    await untilWaiting(url, 2)
+    const leavings = {
+      'is cancelled': () => holdfast.jobs.cancel(heavy.id),
+      'is delayed': () => holdfast.jobs.update(heavy.id, { delay: '1h' }),
+      'gets a smaller priority': () => holdfast.jobs.update(heavy.id, { priority: -5 }),
+      'is replaced': () =>
+        holdfast.jobs.enqueue(job, 'heavy', { unique: { key: 'heavy', existing: 'replace' }, delay: '1h' }),
+    }
+    await leavings[how]()
+    await until('the light job runs', () => ran.includes('light'), 5_000)
+    expect(await faultsOf(url)).toEqual([])
+    opening.open()
+    await until('no other job runs', async () => (await rowsOf(url)).claim === 0)
+    await holdfast.jobs.cancel(heavy.id)
+    await untilGone(url)
+  },
+)
 
 test('a job that expires while it waits for a budget frees its place in its lane, and no budget of it is left', async () => {
   const url = await databaseUrl()

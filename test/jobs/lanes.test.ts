@@ -54,6 +54,31 @@ test('jobs of a lane run one at a time, larger priorities first and then in orde
   await untilGone(url)
 })
 
+test('maintenance that waits for an earlier admission does not change the order of a lane', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  const first = await holdfast.jobs.enqueue(job, null, { lane: 'shop:7', delay: '1h' })
+  const second = await holdfast.jobs.enqueue(job, null, { lane: 'shop:7', delay: '1h' })
+  await holdfast.close()
+  const [admission, maintenance] = [await sqlSession(url), await sqlSession(url)]
+  await admission.query("begin; select pg_advisory_xact_lock(holdfast.lock_class('job follow-ups'), 0)")
+  const makeDue = (id: number) => sql(url, 'update holdfast.waiting set run_at = now() where id = $1', [id])
+  await makeDue(first.id)
+  const maintaining = maintenance.query('select from holdfast.job_maintain(500)')
+  const blocked = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  await until('maintenance waits for the admission', async () => (await sql(url, blocked)).length > 0)
+  await makeDue(second.id)
+  await admission.query('select holdfast.job_admit($1)', [[first.id, second.id]])
+  await admission.query('commit')
+  await maintaining
+  const states = await sql(url, 'select id::int, state from holdfast.job_find($1) order by id', [[first.id, second.id]])
+  expect(states).toEqual([
+    { id: first.id, state: 'ready' },
+    { id: second.id, state: 'waiting' },
+  ])
+})
+
 test('jobs of a lane that a transaction enqueues are admitted after the commit without delay, and other jobs do not wait for them', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

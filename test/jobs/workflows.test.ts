@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { defineJob, type Holdfast, JobOutcome, type JobParent, NonRetryableError, UsageError } from '../../src/index.js'
 import { startPooler, withoutPgBouncer } from '../pooler/pgbouncer.js'
@@ -5,7 +6,7 @@ import { countOf } from '../property/seed.js'
 import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { randomFrom, seed as seedOf } from '../setup/random.js'
-import { gate, rowsOf, untilState, work } from './fixture.js'
+import { gate, intercept, rowsOf, untilState, work } from './fixture.js'
 
 const wait = { wait: '15s' } as const
 
@@ -197,6 +198,37 @@ test('a buried job whose row a session has locked is redriven after the lock is 
   expect(await within(5_000, 'The redrive', redriven)).toBe(1)
   expect(await holdfast.jobs.result(patient.id, wait)).toBe('patient')
   await nothingLeft(url)
+})
+
+test('follow-ups of a job whose dependent a transaction has locked are not run again in a tight loop', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const job = defineJob('job', {
+    run: async (name: string) => {
+      if (name === 'first') await opening.opened
+    },
+  })
+  work(holdfast, [job])
+  const first = await holdfast.jobs.enqueue(job, 'first')
+  const dependent = await holdfast.jobs.enqueue(job, 'dependent', { after: [first] })
+  const waiting = "select from holdfast.waiting where stage = 'jobs'"
+  await until('the dependent waits', async () => (await sql(url, waiting)).length === 1)
+  const client = await sqlSession(url)
+  await client.query('begin')
+  await client.query('select from holdfast.waiting where id = $1 for update', [dependent.id])
+  let passes = 0
+  intercept(holdfast, (run, text) => {
+    if (text.includes('job_run_follow_ups')) passes++
+    return run()
+  })
+  opening.open()
+  await until('the follow-ups are run', () => passes > 0)
+  await sleep(300)
+  // A pass takes about a millisecond, and follows a pause of 20 ms.
+  expect(passes).toBeLessThan(30)
+  await client.query('commit')
+  await untilState(holdfast, dependent.id, 'done')
 })
 
 test('children belong to the workflow of their parent, and other jobs can wait for them', async () => {

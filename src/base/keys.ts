@@ -1,4 +1,4 @@
-import { createHash, randomFillSync } from 'node:crypto'
+import { createHash, hash, randomFillSync } from 'node:crypto'
 import { UsageError } from './errors.js'
 import { checkNoMissingValue } from './missing-values.js'
 import { describe } from './user-values.js'
@@ -57,8 +57,9 @@ export function checkNameFits(given: unknown, what: string, hint?: string): stri
 }
 
 export function hashedKey(namespace: string, name: string): Key {
-  const digest = createHash('sha256').update(`${namespace}\0${name}`).digest()
-  return { key: digest.readBigInt64BE().toString(), label: name, namespace }
+  // Takes a third of the time of createHash().
+  const digest = hash('sha256', `${namespace}\0${name}`, 'hex')
+  return { key: BigInt.asIntN(64, BigInt(`0x${digest.slice(0, 16)}`)).toString(), label: name, namespace }
 }
 
 export function pairKey(classId: number, objectId: number): Key {

@@ -230,9 +230,8 @@ trouble as (
   select *
   from (
     select
-      'buried' as kind, h.ended_at as at, queue.namespace, queue.name as subject, h.id::text as id,
-      h.kind || ': ' || coalesce(h.error ->> 'message', 'no reason was given') as detail, null as instance,
-      h.session
+      'buried' as kind, h.ended_at as at, queue.namespace, queue.name as subject, h.id::text as id, h.kind as job_kind,
+      h.error, null as detail, null as instance, h.session
     from (select * from holdfast.queue where $2::text is null or namespace = $2 order by namespace, name limit $3::integer) as queue
     cross join lateral (
       select *
@@ -245,8 +244,7 @@ trouble as (
     ) as h
     union all
     select
-      tick.state, tick.ended_at, s.namespace, s.name, null,
-      coalesce(tick.error ->> 'message', 'no reason was given'), tick.instance, null
+      tick.state, tick.ended_at, s.namespace, s.name, null, null, tick.error, null, tick.instance, null
     from holdfast.schedule s
     cross join lateral (
       select *
@@ -261,7 +259,8 @@ trouble as (
       and tick.ended_at > clock_timestamp() - $4::float8 * interval '1 millisecond'
       and ($2::text is null or s.namespace = $2)
     union all
-    select 'gap', gap.last_at, s.namespace, s.name, null, gap.ticks || ' without a run: ' || gap.reason, null, null
+    select
+      'gap', gap.last_at, s.namespace, s.name, null, null, null, gap.ticks || ' without a run: ' || gap.reason, null, null
     from holdfast.schedule s
     cross join lateral (
       select *
@@ -278,7 +277,7 @@ trouble as (
     select *
     from (
       select
-        'lease', lease.expires_at, name.namespace, coalesce(name.label, 'key ' || lease.key), null,
+        'lease', lease.expires_at, name.namespace, coalesce(name.label, 'key ' || lease.key), null, null, null::json,
         'its holder did not renew the lease', lease.instance, null::integer
       from holdfast.lease
       left join holdfast.name using (key)
@@ -290,7 +289,7 @@ trouble as (
     ) as lost
     union all
     select
-      'reconnected', epoch_since, namespace, name, null,
+      'reconnected', epoch_since, namespace, name, null, null, null,
       format('database session lost; reconnected %s time%s', reconnects, case when reconnects > 1 then 's' end), id, null
     from holdfast.instance
     where reconnects > 0
@@ -323,6 +322,12 @@ select json_build_object(
       'namespace', namespace,
       'subject', subject,
       'id', id,
+      'jobKind', job_kind,
+      -- Separate from the detail, because the dashboard redacts errors.
+      'error', case
+        when error ->> 'name' is not null or error ->> 'message' is not null
+        then json_build_object('name', error ->> 'name', 'message', left(error ->> 'message', 1000))
+      end,
       'detail', left(detail, 1000),
       'instance', coalesce(owner, instance),
       'instanceName', owner_name

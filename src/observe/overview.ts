@@ -186,7 +186,11 @@ export interface Trouble {
   readonly subject: string
   /** ID of the job. */
   readonly job: number | null
-  /** Reason, if it is known. */
+  /** Kind of the job. Null for other problems. */
+  readonly jobKind: string | null
+  /** Error of the job or the run. Null if no error was recorded. */
+  readonly error: { readonly name: string | null; readonly message: string | null } | null
+  /** Reason, if it is known. For a job or a run: the kind of the job, and the message of the error. */
   readonly detail: string
   /** The instance. */
   readonly instance: string | null
@@ -273,7 +277,9 @@ interface EndedJobs {
 interface RecentDocument {
   overMs: number
   ended: EndedJobs[] | null
-  trouble: (Omit<Trouble, 'at' | 'job'> & { atMs: number; id: string | null })[] | null
+  trouble:
+    | (Omit<Trouble, 'at' | 'job' | 'detail'> & { atMs: number; id: string | null; detail: string | null })[]
+    | null
 }
 
 function readSchedule(row: RawScheduleRow, nowMs: number): OverviewSchedule {
@@ -318,7 +324,13 @@ function readQueue(row: ObservedQueue, at: Date, ended: EndedJobs | undefined, o
 }
 
 function readTrouble({ atMs, agoMs, id, ...same }: NonNullable<RecentDocument['trouble']>[number]): Trouble {
-  return { ...same, at: new Date(atMs), agoMs: msOf(agoMs), job: id === null ? null : Number(id) }
+  const detail = same.detail ?? troubleDetail(same.jobKind, same.error?.message)
+  return { ...same, at: new Date(atMs), agoMs: msOf(agoMs), job: id === null ? null : Number(id), detail }
+}
+
+/** Describes the failure of a job of this kind, or of a schedule run if `jobKind` is null. */
+export function troubleDetail(jobKind: string | null, message: string | null | undefined): string {
+  return `${jobKind === null ? '' : `${jobKind}: `}${message ?? 'no reason was given'}`
 }
 
 function goneOf({ id, namespace, name }: OverviewInstance): Trouble {
@@ -329,6 +341,8 @@ function goneOf({ id, namespace, name }: OverviewInstance): Trouble {
     namespace,
     subject: name,
     job: null,
+    jobKind: null,
+    error: null,
     detail: 'the heartbeat stopped without a clean shutdown',
     instance: id,
     instanceName: name,

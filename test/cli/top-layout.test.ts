@@ -76,6 +76,8 @@ const trouble: Trouble = {
   namespace: 'shop',
   subject: 'mail',
   job: 7,
+  jobKind: 'send',
+  error: null,
   detail: 'send: the server said no, and it said so at such length that no line is long enough for it',
   instance: null,
   instanceName: null,

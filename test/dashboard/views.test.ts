@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { actNames } from '../../src/acts/index.js'
 import { pages, views } from '../../src/dashboard/views/index.js'
+import { defineJob } from '../../src/index.js'
 import { Observer } from '../../src/observe/index.js'
+import { untilMember, untilRuns } from '../schedules/fixture.js'
 import { sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { board, serve } from './fixture.js'
@@ -56,6 +58,51 @@ test('the pages of locks, schedules and deliveries continue after the previous p
     expect(keys).toEqual(prefix ? ['stripe:a', 'stripe:b', 'stripe:c'] : ['stripe:c', 'stripe:b', 'stripe:a'])
   }
 })
+
+test('the overview shows the errors of jobs and of runs only after redact', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, namespace: 'shop' })
+  const fail = () => Promise.reject(new Error('secret-error'))
+  const job = defineJob<null>('send', { queue: 'mail', retry: { attempts: 1 }, run: fail })
+  const { id } = await holdfast.jobs.enqueue(job, null)
+  holdfast.jobs.work([job])
+  holdfast.schedules.add('nightly', { every: '7d' }, fail)
+  await untilMember(holdfast, 'nightly')
+  await holdfast.schedules.run('nightly')
+  await untilRuns(holdfast, 'nightly', ['failed'])
+  await until('the job is buried', async () => (await holdfast.jobs.find(id))?.state === 'buried')
+  const details = async (redact?: (payload: unknown, about: object) => unknown) => {
+    const base = await serve(board({ url, redact }))
+    const { data } = (await (await fetch(`${base}/api/view/overview`)).json()) as { data: Troubles }
+    return data.trouble.map((one) => [one.kind, one]).sort() as [string, { detail: string }][]
+  }
+  expect(await details()).toMatchObject([
+    ['buried', { detail: 'send: secret-error' }],
+    ['failed', { detail: 'secret-error' }],
+  ])
+  const payloads: unknown[] = []
+  const redacted = await details((payload, about) => {
+    payloads.push([about, payload])
+    return { name: 'Error', message: 'hidden' }
+  })
+  expect(redacted).toMatchObject([
+    ['buried', { detail: 'send: hidden' }],
+    ['failed', { detail: 'hidden' }],
+  ])
+  expect(JSON.stringify(redacted)).not.toContain('secret-error')
+  expect(payloads).toContainEqual([
+    { what: 'job error', of: 'send' },
+    { name: 'Error', message: 'secret-error' },
+  ])
+  expect(payloads).toContainEqual([
+    { what: 'run error', of: 'nightly' },
+    { name: 'Error', message: 'secret-error' },
+  ])
+})
+
+interface Troubles {
+  readonly trouble: readonly { readonly kind: string; readonly detail: string }[]
+}
 
 interface Found {
   readonly count: number

@@ -1,6 +1,8 @@
-import type { Observer } from '../../observe/index.js'
+import { type Observer, type Trouble, troubleDetail } from '../../observe/index.js'
+import type { Redact } from '../redact.js'
 import { maxRows, view } from '../view.js'
 import { waitGraphView } from '../waits.js'
+import { errorDetails } from './jobs.js'
 
 /** Maximum number of schedules, and maximum number of queues, in the overview. */
 const maxUpcoming = 100
@@ -26,7 +28,7 @@ export const now = {
   overview: view({
     intervalMs: 5_000,
     params: { namespace: 'text' },
-    async read({ observer }, { namespace }) {
+    async read({ observer, redact }, { namespace }) {
       const { server, counts, schedules, queues, overMs, trouble } = await observer.overview({ namespace })
       return {
         server,
@@ -34,7 +36,7 @@ export const now = {
         schedules: schedules.slice(0, maxUpcoming),
         queues: queues.slice(0, maxUpcoming),
         overMs,
-        trouble: trouble.slice(0, maxRows),
+        trouble: trouble.slice(0, maxRows).map((one) => withRedactedDetail(one, redact)),
       }
     },
   }),
@@ -43,4 +45,12 @@ export const now = {
     intervalMs: 30_000,
     read: ({ observer }) => observer.proof(),
   }),
+}
+
+/** Replaces the error of a job or a run by a detail without secrets. */
+function withRedactedDetail({ jobKind, error, ...trouble }: Trouble, redact: Redact) {
+  if (error === null) return trouble
+  const what = trouble.kind === 'buried' ? 'job error' : 'run error'
+  const { message } = errorDetails(redact(error, { what, of: jobKind ?? trouble.subject }))
+  return { ...trouble, detail: troubleDetail(jobKind, message) }
 }

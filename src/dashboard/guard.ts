@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { actNames } from '../acts/index.js'
 import { describe, HoldfastError, isInstance } from '../base/index.js'
-import { type Auth, readVisitor } from './options.js'
+import { type Auth, readVisitor, type Visitor } from './options.js'
 import { Refusal } from './refusal.js'
 
 export type AuthenticatedVisitor = NonNullable<ReturnType<typeof readVisitor>>
@@ -25,18 +25,30 @@ export async function authenticate(
     requireLoopback(request, from)
     return { name: 'loopback', rights: actNames }
   }
+  let given: Visitor | null
+  try {
+    given = await auth(request, from.incoming, database ?? undefined)
+  } catch {
+    // The client is not authenticated, and an error that auth throws may contain secrets. This includes Holdfast's own
+    // errors, which contain addresses.
+    throw authFailed()
+  }
   let visitor: AuthenticatedVisitor | null
   try {
-    visitor = readVisitor(await auth(request, from.incoming, database ?? undefined))
+    visitor = readVisitor(given)
   } catch (error) {
-    // Shows only Holdfast's own errors, such as errors from readVisitor. Other errors that auth throws may contain
-    // secrets, and the client is not authenticated.
-    const [message, hint] = isInstance(error, HoldfastError) ? [error.message, error.hint] : ['auth threw an error']
-    throw new Refusal(500, 'AUTH_FAILED', message, hint ?? 'Check the auth function that you passed to dashboard().')
+    throw isInstance(error, HoldfastError) ? authFailed(error.message, error.hint) : authFailed()
   }
   if (visitor === null)
     throw new Refusal(403, 'FORBIDDEN', 'You do not have access to this dashboard', 'Sign in first.')
   return visitor
+}
+
+function authFailed(
+  message = 'auth threw an error',
+  hint = 'Check the auth function that you passed to dashboard().',
+): Refusal {
+  return new Refusal(500, 'AUTH_FAILED', message, hint)
 }
 
 const proxyHeaders = ['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'via']

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ActName, Visitor } from '../../src/dashboard/index.js'
 import { dashboard } from '../../src/dashboard/index.js'
+import { DatabaseUnreachableError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { board, type RawResponse, raw, serve } from './fixture.js'
 
@@ -72,6 +73,9 @@ test('a visitor whom auth does not accept sees nothing, and an error in auth giv
     broken: () => {
       throw new Error('password=s3cret is wrong')
     },
+    unreachable: () => {
+      throw new DatabaseUnreachableError('sessions_db at 10.1.2.3 is unreachable as s3cret')
+    },
     nameless: () => ({ rights: 'all' }),
     everything: () => ({ name: 'ada', rights: 'everything' }),
     mistyped: () => ({ name: 'ada', rights: ['release-nam'] }),
@@ -84,7 +88,7 @@ test('a visitor whom auth does not accept sees nothing, and an error in auth giv
   for (const path of ['', '/assets/index.js', '/api/me', '/api/view/audit', '/api/live?view=audit', '/api/sql/audit']) {
     expect([path, (await send('nobody', path)).status]).toEqual([path, 403])
     expect([path, (await send('late', path)).status]).toEqual([path, 403])
-    for (const user of ['broken', 'nameless', 'everything', 'mistyped', 'truthy']) {
+    for (const user of ['broken', 'unreachable', 'nameless', 'everything', 'mistyped', 'truthy']) {
       const { status, text } = await send(user, path)
       expect([user, path, status]).toEqual([user, path, 500])
       expect(text).not.toContain('s3cret')

@@ -42,7 +42,11 @@ export async function reportError(error: unknown, asJson: boolean): Promise<numb
 
 /** Prints human-readable text to stderr. Escapes control characters, because the text may contain user-defined names. */
 export function printMessage(message: string): void {
-  process.stderr.write(`${withoutSecrets(message).split('\n').map(visible).join('\n')}\n`)
+  writeMessage(withoutSecrets(message))
+}
+
+function writeMessage(text: string): void {
+  process.stderr.write(`${text.split('\n').map(visible).join('\n')}\n`)
 }
 
 /** Reports a parser error, such as `error: unknown option '--jsn'`. A second line may suggest a correction. */
@@ -60,13 +64,23 @@ function printError(
   failure: { code: string; message: string; hint?: string | undefined; retryable?: boolean },
   asJson: boolean,
 ): void {
-  if (asJson) printMessage(JSON.stringify({ error: failure }))
-  else printMessage(`holdfast: ${failure.message}${failure.hint ? `\n${failure.hint}` : ''}`)
+  // Each text is masked before it becomes JSON. Otherwise, a mask could replace the end of a string.
+  const { message, hint } = failure
+  const error = { ...failure, message: withoutSecrets(message), hint: hint && withoutSecrets(hint) }
+  if (asJson) writeMessage(JSON.stringify({ error }))
+  else writeMessage(`holdfast: ${error.message}${error.hint ? `\n${error.hint}` : ''}`)
 }
 
-/** Hides passwords of URLs in usage errors, but not the word `password`, which Holdfast's own examples contain. */
+/**
+ * Password of a URL. The password can contain @, because the host starts after the last @ before the path. Does not match the word
+ * `password`, which Holdfast's own examples contain.
+ */
+const urlPassword = /(\w+:\/\/[^\s:@/]*):(?!password@[^\s@]*(?:\s|$))[^\s@]*@(?:[^\s@/?#]*@)*/g
+
+/** Password in a connection string or in the parameters of a URL. The error may show a quoted password with escaped quotes. */
+const passwordSetting = /(password\s*=\s*)(?:'(?:[^'\\\n]|\\.)*'?|\\?"[^"\n]+"|[^\s&'"]+)/gi
+
+/** Hides passwords in error messages, because an error may show a mistyped argument. */
 function withoutSecrets(text: string): string {
-  return text
-    .replace(/(\w+:\/\/[^\s:@/]*):(?!password@)[^\s@]*@/g, '$1:***@')
-    .replace(/(password=)[^\s&'"]+/gi, '$1***')
+  return text.replace(urlPassword, '$1:***@').replace(passwordSetting, '$1***')
 }

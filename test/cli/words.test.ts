@@ -149,6 +149,10 @@ describe('a database', () => {
 test('errors are JSON if --json is given', async () => {
   const { stderr } = await run(['lock', 'ls', '--json', '--url', nowhere])
   expect(JSON.parse(stderr)).toMatchObject({ error: { code: 'DATABASE_UNREACHABLE', retryable: true } })
+  const { stderr: masked } = await run(['job', 'show', 'password=s3cret', '--json'])
+  expect(JSON.parse(masked)).toMatchObject({
+    error: { code: 'USAGE', message: expect.stringContaining('"password=***"') },
+  })
 })
 
 test('a password is never printed', async () => {
@@ -164,6 +168,9 @@ test('a password is never printed', async () => {
     run(['lock', 'ls', nowhere]),
     run(['lock', 'ls', `--ulr=${nowhere}`]),
     run(['lock', 'ls', '--json', `--ulr=${nowhere}`]),
+    ...['postgres://app:p@s3cret@host/app', "password='my s3cret' user=app", 'password = "my s3cret"'].map((mistyped) =>
+      run(['lock', 'ls', '--url', nowhere, '--database', mistyped]),
+    ),
   ])
   for (const { status, stdout, stderr } of all) {
     expect(status).not.toBe(null)

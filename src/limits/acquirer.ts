@@ -1,4 +1,13 @@
-import { backoffMs, type Events, keysHeldByFlow, orAborted, pause, randomToken, whenAborted } from '../base/index.js'
+import {
+  backoffMs,
+  type Events,
+  isRetryable,
+  keysHeldByFlow,
+  orAborted,
+  pause,
+  randomToken,
+  whenAborted,
+} from '../base/index.js'
 import { type Database, DatabaseUnreachableError, type Epoch, type Presence } from '../postgres/index.js'
 import { Permit } from './permit.js'
 import type { PermitBatcher, PermitDecision, PermitRequest, Refusal } from './permit-batcher.js'
@@ -114,10 +123,12 @@ export class PermitAcquirer {
         failure = epoch.loss ?? notPresentError()
       } catch (error) {
         if (error === waitOver) throw failure ?? noResponseError()
-        if (!(error instanceof DatabaseUnreachableError)) throw error
+        // The caller's abort reason may be a retryable error, but ends the wait.
+        if (giveUp.wait.aborted && error === giveUp.wait.reason) throw error
+        if (!isRetryable(error)) throw error
         failure = error
       }
-      // If the database is unreachable, a waiting call keeps waiting until the database is available again.
+      // After a retryable error, such as an unreachable database or a cancelled statement, a waiting call keeps waiting.
       if (!waits || giveUp.wait.reason === waitOver) throw failure
       await pause(backoffMs(attempt, 20, 500), giveUp.wait)
     }

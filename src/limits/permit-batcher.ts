@@ -1,5 +1,5 @@
-import { backoffMs, type Key, pause } from '../base/index.js'
-import { arrayLiteral, DatabaseUnreachableError, type Epoch } from '../postgres/index.js'
+import { backoffMs, isRetryable, type Key, pause, resultWithin } from '../base/index.js'
+import { arrayLiteral, type Epoch } from '../postgres/index.js'
 import { KeyedBatcher } from './keyed-batcher.js'
 import type { LimitStore } from './store.js'
 
@@ -75,18 +75,30 @@ export class PermitBatcher {
   }
 
   /**
-   * Resends the request until a response arrives or the epoch ends. When the epoch ends, the permit ends too. Use
-   * `release` for granted permits, and `cancel` for requests that may not have reached the server yet.
+   * Resends the request until it succeeds or the epoch ends. When the epoch ends, the permit ends too. Use `release` for
+   * granted permits, and `cancel` for requests that may not have reached the server yet. If no attempt succeeds within
+   * the expiry, throws the first error, and the retries continue in the background.
    */
   async sendReliably(kind: 'release' | 'cancel', request: PermitRequest): Promise<void> {
+    try {
+      await this.add(kind, request)
+    } catch (error) {
+      const { expiryMs } = this.store.options
+      if (!(await resultWithin(expiryMs, this.#resend(kind, request, error)))) throw error
+    }
+  }
+
+  /** Any retryable error leaves the permit in use. Examples are a lost response and a cancelled statement. */
+  async #resend(kind: RequestKind, request: PermitRequest, failure: unknown): Promise<true> {
     for (let attempt = 0; ; attempt++) {
+      if (!isRetryable(failure)) throw failure
+      if (!request.epoch.trusted) return true
+      await pause(backoffMs(attempt, 50, 1_000))
       try {
         await this.add(kind, request)
-        return
+        return true
       } catch (error) {
-        if (!(error instanceof DatabaseUnreachableError)) throw error
-        if (!request.epoch.trusted) return
-        await pause(backoffMs(attempt, 50, 1_000))
+        failure = error
       }
     }
   }

@@ -1,7 +1,7 @@
 // Tests semaphores: all methods that acquire permits, within one instance and between two.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ClosedError, type Holdfast, LimitReachedError, UsageError } from '../../src/index.js'
+import { ClosedError, DatabaseUnreachableError, type Holdfast, LimitReachedError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
@@ -101,6 +101,72 @@ describe.each(['two instances', 'one instance'])('permits of %s', (where) => {
     await held.release()
     await (await within(5_000, 'the next request', next)).release()
     await expect(b.limits.acquire('aborted', { max: 1, signal: abort.signal })).rejects.toBe(reason)
+  })
+})
+
+test('a wait that is aborted with a DatabaseUnreachableError rejects with this error', async () => {
+  const [a] = await pair('aborted with an outage')
+  await using _held = await a.limits.acquire('x', { max: 1 })
+  const abort = new AbortController()
+  const waiting = a.limits.acquire('x', { max: 1, wait: '20s', signal: abort.signal })
+  await untilQueued(fresh.url, 'x', 1, 'aborted with an outage')
+  let checks = 0
+  // A loop of microtasks would block all timers, so the reason itself ends such a loop.
+  const reason = new Proxy(new DatabaseUnreachableError('another call failed'), {
+    getPrototypeOf(target) {
+      if (++checks > 1_000) throw new Error('The call treats the reason as an outage and retries forever')
+      return Reflect.getPrototypeOf(target)
+    },
+  })
+  abort.abort(reason)
+  expect(await waiting.catch((error) => error)).toBe(reason)
+})
+
+describe('a cancelled statement', () => {
+  /** Cancels the statement that decides a request. A table lock keeps the statement waiting until then. */
+  async function withCancelledStatement<T>(send: () => Promise<T>): Promise<T> {
+    const blocker = await sqlSession(fresh.url)
+    await blocker.query('begin')
+    await blocker.query('lock table holdfast.permit in access exclusive mode')
+    const sent = send()
+    sent.catch(() => {})
+    await until('the statement is cancelled', async () => {
+      const { rowCount } = await blocker.query(
+        `select pg_cancel_backend(pid) from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock' and query like '%limit_decide%'`,
+      )
+      return rowCount === 1
+    })
+    await blocker.query('rollback')
+    return sent
+  }
+
+  test('a release whose statement is cancelled is sent again', async () => {
+    const [a] = await pair('cancelled release')
+    const permit = await a.limits.acquire('x', { max: 1 })
+    await withCancelledStatement(() => permit.release())
+    await using _next = await a.limits.acquire('x', { max: 1, wait: '5s' })
+  })
+
+  test('an aborted wait leaves the queue, also if the first statement that cancels its request is cancelled', async () => {
+    const [a] = await pair('cancelled cancel')
+    const permit = await a.limits.acquire('x', { max: 1 })
+    const abort = new AbortController()
+    const waiting = a.limits.acquire('x', { max: 1, wait: '20s', signal: abort.signal })
+    await untilQueued(fresh.url, 'x', 1, 'cancelled cancel')
+    const reason = new Error('changed my mind')
+    const aborted = withCancelledStatement(() => {
+      abort.abort(reason)
+      return waiting
+    })
+    await expect(aborted).rejects.toBe(reason)
+    await permit.release()
+    await using _next = await a.limits.acquire('x', { max: 1, wait: '5s' })
+  })
+
+  test('a waiting request whose statement is cancelled is sent again', async () => {
+    const [a] = await pair('cancelled wait')
+    await using _permit = await withCancelledStatement(() => a.limits.acquire('x', { max: 1, wait: '20s' }))
   })
 })
 

@@ -332,6 +332,27 @@ test.skipIf(!runsAll)(
   },
 )
 
+test('an input that redact changes in place counts as redacted', async () => {
+  const url = await databaseUrl()
+  const { jobs } = await open({ url })
+  const login = defineJob<object>('login', { run: () => {} })
+  const { id } = await jobs.enqueue(login, { user: 'ada', password: 'hunter2' })
+  const { id: other } = await jobs.enqueue(login, { user: 'bob' })
+  const base = await serve(
+    board({
+      url,
+      redact: (payload) => {
+        delete (payload as { password?: string }).password
+        return payload
+      },
+    }),
+  )
+  const jobOf = async (id: number): Promise<Any> =>
+    (await (await fetch(`${base}/api/view/job?id=${id}`)).json()).data.job
+  expect(await jobOf(id)).toMatchObject({ input: { user: 'ada' }, isInputRedacted: true })
+  expect(await jobOf(other)).toMatchObject({ input: { user: 'bob' }, isInputRedacted: false })
+})
+
 test('the graph names a job that has ended as a blocker only while others wait for its retry', {
   timeout: 60_000,
 }, async () => {

@@ -76,6 +76,8 @@ function withRedactedError({ failureName, failure, meta: _, ...job }: ObservedJo
 
 function redacted(job: JobDetails, redact: Redact) {
   const about = (what: Payload['what']) => ({ what, of: job.kind })
+  // Serialized first, because redact may change the object that it receives.
+  const originalInput = JSON.stringify(job.input)
   const input = job.input === undefined ? null : redact(job.input, about('job input'))
   return {
     ...job,
@@ -84,7 +86,7 @@ function redacted(job: JobDetails, redact: Redact) {
     result: job.result === undefined ? null : redact(job.result, about('job result')),
     isInputShown: job.input !== undefined,
     /** Whether `redact` has changed the input. Such an input must not be enqueued again. */
-    isInputRedacted: job.input !== undefined && JSON.stringify(input) !== JSON.stringify(job.input),
+    isInputRedacted: job.input !== undefined && JSON.stringify(input) !== originalInput,
     isResultShown: job.result !== undefined,
     log: logLinesOf(redact(job.log, about('job log'))),
     error: job.error && errorDetails(redact(job.error, about('job error'))),

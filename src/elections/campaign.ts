@@ -20,6 +20,7 @@ import {
   type Presence,
   type Statement,
 } from '../postgres/index.js'
+import type { CandidateRow } from './candidate-row.js'
 import type { ElectionPoller, ElectionState } from './election-poller.js'
 import { Leadership } from './leadership.js'
 import { electionKey, electionName } from './names.js'
@@ -38,7 +39,7 @@ export interface CampaignOptions {
   eligible?: (() => boolean | Promise<boolean>) | undefined
 }
 
-export type CampaignStatements = Record<'announce' | 'resign' | 'enroll' | 'withdraw', Statement>
+export type CampaignStatements = Record<'announce' | 'resign', Statement>
 
 export interface ElectionsOptions {
   readonly database: Database
@@ -54,6 +55,9 @@ export interface ElectionsOptions {
 interface CampaignContext extends ElectionsOptions {
   readonly poller: ElectionPoller
   readonly statements: CampaignStatements
+  /** Row of a preferred candidate. Undefined for other candidates. */
+  readonly row: CandidateRow | undefined
+  readonly notification: readonly [channel: string, payload: string]
 }
 
 const pauseMs = 1_000
@@ -76,7 +80,6 @@ export class Campaign {
   readonly #context: CampaignContext
   readonly #work: (leadership: Leadership) => unknown
   readonly #options: CampaignOptions
-  readonly #notification: readonly [channel: string, payload: string]
   readonly #closing = new AbortController()
   readonly #running: Promise<void>
   readonly #readiness = new Readiness('The campaign')
@@ -86,9 +89,6 @@ export class Campaign {
   /** Epoch number in the last announcement. `#announcing` is the announcement in progress. */
   #announcedAs: number | undefined
   #announcing: Promise<unknown> = Promise.resolve()
-  /** Epoch number in this instance's row of the `candidate` table. `#enrolling` is the write in progress. */
-  #enrolledAs: number | undefined
-  #enrolling: Promise<void> = Promise.resolve()
   /** Call to `eligible` that is in progress. */
   #checkingEligibility: Promise<boolean> | undefined
   #failure: { readonly error: unknown } | undefined
@@ -104,7 +104,6 @@ export class Campaign {
     this.#context = context
     this.#work = work
     this.#options = options
-    this.#notification = [context.schema, `election-changed ${electionKey(context.namespace, name)}`]
     this.#running = this.#run()
   }
 
@@ -223,10 +222,10 @@ export class Campaign {
     const forget = whenAborted(signal, (reason) => candidacy.abort(reason))
     this.#candidacy = candidacy
     try {
-      await this.#enroll()
+      await this.#context.row?.enroll()
       return await this.#acquire(candidacy.signal)
     } catch (error) {
-      await this.#withdraw()
+      await this.#context.row?.withdraw()
       throw error
     } finally {
       this.#candidacy = undefined
@@ -268,7 +267,7 @@ export class Campaign {
     } finally {
       this.#reportEnd(leadership, performance.now() - startedAt)
       this.#leadership = undefined
-      await Promise.all([leadership.end(), this.#resign(leadership.term), this.#withdraw()]).finally(ended)
+      await Promise.all([leadership.end(), this.#resign(leadership.term), this.#context.row?.withdraw()]).finally(ended)
     }
   }
 
@@ -294,7 +293,6 @@ export class Campaign {
   /** Runs after every poll. */
   async #onState(state: ElectionState): Promise<void> {
     const number = this.#context.presence.epoch?.number
-    if (this.#candidacy && number !== this.#enrolledAs) void this.#enroll()
     const leadership = this.#leadership
     if (leadership && !this.#options.preferred && state.preferred) leadership.requestStepDown('preferred')
     if (leadership && number !== this.#announcedAs) void this.#announceAgain(leadership)
@@ -326,12 +324,12 @@ export class Campaign {
 
   /** Announces the term to followers. If the announcement fails, the next poll repeats the announcement. */
   #announce(heldName: Pick<HeldName, 'fence'>): Promise<'announced' | 'yields' | 'failed'> {
-    const { database, presence, statements, namespace } = this.#context
+    const { database, presence, statements, namespace, notification } = this.#context
     const number = presence.epoch?.number
     if (number === undefined) return Promise.resolve('failed')
     const values = [namespace, this.name, presence.instanceId, number, heldName.fence, this.#options.preferred ?? false]
     const announcing = database
-      .query<{ yields: boolean }>(statements.announce.text, [...values, ...this.#notification], announceTimeoutMs)
+      .query<{ yields: boolean }>(statements.announce.text, [...values, ...notification], announceTimeoutMs)
       .then(
         ([row]) => {
           this.#announcedAs = number
@@ -349,41 +347,13 @@ export class Campaign {
   }
 
   async #resign(term: number): Promise<void> {
-    const { database, statements, namespace } = this.#context
+    const { database, statements, namespace, notification } = this.#context
     await this.#announcing
     this.#announcedAs = undefined
-    const values = [namespace, this.name, term, ...this.#notification]
+    const values = [namespace, this.name, term, ...notification]
     // If the statement fails, followers consider the row valid until the next term begins or this instance is no longer
     // present.
     await database.query(statements.resign.text, values, announceTimeoutMs).catch(() => {})
-  }
-
-  #enroll(): Promise<void> {
-    if (this.#options.preferred) this.#enrolling = this.#enrollNow()
-    return this.#enrolling
-  }
-
-  async #enrollNow(): Promise<void> {
-    const { database, presence, statements, namespace } = this.#context
-    const number = presence.epoch?.number
-    if (number === undefined) return
-    const values = [namespace, this.name, number, ...this.#notification]
-    // If the write fails, the next poll repeats it.
-    await database.query(statements.enroll.text, values, announceTimeoutMs).then(
-      () => {
-        this.#enrolledAs = number
-      },
-      () => {},
-    )
-  }
-
-  async #withdraw(): Promise<void> {
-    const { database, statements, namespace } = this.#context
-    await this.#enrolling
-    if (this.#enrolledAs === undefined) return
-    const values = [namespace, this.name, this.#enrolledAs]
-    this.#enrolledAs = undefined
-    await database.query(statements.withdraw.text, values, announceTimeoutMs).catch(() => {})
   }
 
   #report(error: unknown): void {

@@ -19,6 +19,8 @@ export interface ElectionState {
   readonly leader: Leader | null
   /** Whether a preferred candidate other than this instance is present. */
   readonly preferred: boolean
+  /** Whether this instance has a row as a preferred candidate. */
+  readonly isEnrolled: boolean
 }
 
 interface Follower {
@@ -100,14 +102,15 @@ export class ElectionPoller {
       term: string | null
       since: Date | null
       preferred: boolean
+      is_enrolled: boolean
     }>(statement.text, [namespace, [...new Set(names)], presence.epoch?.number ?? 0], responseTimeoutMs)
     const states = new Map(
-      rows.map(({ name, instance, instance_name, term, since, preferred }) => {
+      rows.map(({ name, instance, instance_name, term, since, preferred, is_enrolled }) => {
         const leader =
           instance === null
             ? null
             : { instance, instanceName: instance_name ?? instance, term: Number(term), since: new Date(since!) }
-        return [name, { leader, preferred }]
+        return [name, { leader, preferred, isEnrolled: is_enrolled }]
       }),
     )
     return names.map((name) => states.get(name)!)

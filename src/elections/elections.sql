@@ -80,8 +80,8 @@ where namespace = $1
   and session = $3::integer
 
 -- name: read_elections
--- Reads each election's leader, and whether a preferred candidate other than session $3 is present. Returns one row for each
--- name. Uses the indexes election_pkey, candidate_pkey and instance_name_pkey.
+-- Reads each election's leader, whether a preferred candidate other than session $3 is present, and whether session $3 has a row as a
+-- preferred candidate. Returns one row for each name. Uses the indexes election_pkey, candidate_pkey and instance_name_pkey.
 with announced as materialized (
   select name, instance, session, term, since
   from holdfast.election
@@ -99,11 +99,15 @@ candidates as materialized (
   from holdfast.candidate
   where namespace = $1
     and name = any($2::text[])
-    and session <> $3::integer
+),
+others as materialized (
+  select name, session
+  from candidates
+  where session <> $3::integer
 ),
 preferred as materialized (
   select distinct name
-  from candidates
+  from others
   where holdfast.is_present(session)
 )
 select
@@ -112,7 +116,8 @@ select
   instance_name.name as instance_name,
   leads.term::text,
   leads.since,
-  preferred.name is not null as preferred
+  preferred.name is not null as preferred,
+  exists (select from candidates where candidates.name = asked.name and session = $3::integer) as is_enrolled
 from unnest($2::text[]) as asked (name)
 left join leads on leads.name = asked.name
 left join holdfast.instance_name on instance_name.id = leads.instance

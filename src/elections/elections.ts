@@ -13,9 +13,10 @@ import {
 } from '../base/index.js'
 import { type HealthReason, loadStatements } from '../postgres/index.js'
 import { Campaign, type CampaignOptions, type CampaignStatements, type ElectionsOptions } from './campaign.js'
+import { CandidateRow, type CandidateStatements } from './candidate-row.js'
 import { ElectionPoller, type Leader } from './election-poller.js'
 import type { Leadership } from './leadership.js'
-import { checkElectionName } from './names.js'
+import { checkElectionName, electionKey } from './names.js'
 
 const rules = {
   preferred: flag,
@@ -32,9 +33,11 @@ const rules = {
  */
 export class Elections {
   readonly #options: ElectionsOptions
-  readonly #sql: CampaignStatements
+  readonly #sql: CampaignStatements & CandidateStatements
   readonly #poller: ElectionPoller
   readonly #campaigns = new Map<string, Campaign>()
+  /** Rows of preferred candidates by election. A row outlives its campaign, because its deletion can fail. */
+  readonly #rows = new Map<string, CandidateRow>()
   readonly #draining = new AbortController()
   readonly #calls = new Calls()
 
@@ -42,7 +45,7 @@ export class Elections {
   constructor(options: ElectionsOptions) {
     const { database, presence, namespace, schema } = options
     this.#options = options
-    const sql = loadStatements<keyof CampaignStatements | 'read_elections'>(
+    const sql = loadStatements<keyof (CampaignStatements & CandidateStatements) | 'read_elections'>(
       new URL('./elections.sql', import.meta.url),
       schema,
     )
@@ -86,7 +89,12 @@ export class Elections {
         'Use the campaign that elections.campaign returned, or close it before you start another.',
       )
     }
-    const context = { ...this.#options, poller: this.#poller, statements: this.#sql }
+    const { schema, namespace } = this.#options
+    const notification = [schema, `election-changed ${electionKey(namespace, name)}`] as const
+    const common = { ...this.#options, poller: this.#poller, statements: this.#sql }
+    const row = read.preferred ? (this.#rows.get(name) ?? new CandidateRow(name, common, notification)) : undefined
+    if (row) this.#rows.set(name, row)
+    const context = { ...common, row, notification }
     const campaign = new Campaign(name, context, work, read)
     this.#campaigns.set(name, campaign)
     void campaign.whenClosed.then(() => this.#campaigns.delete(name))

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClosedError, type HoldfastOptions, PermissionError, SteppedDownError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, stays, until, within } from '../setup/facts.js'
-import { anchorPid, open, openFleet, roleUrl } from '../setup/instances.js'
+import { anchorPid, databaseUrl, open, openFleet, roleUrl } from '../setup/instances.js'
 import { campaign, leading, untilAborted } from './fixture.js'
 
 let fresh: FreshDatabase
@@ -276,6 +276,71 @@ describe('a preferred candidate', () => {
     await until('the preferred candidate has lost its term', () => preferred.terms[0]!.signal.aborted)
     await until('the candidate leads again', () => preferred.campaign.leads)
     await until('the other candidate does not lead', () => !other.campaign.leads)
+  })
+})
+
+describe('a preferred candidate that withdraws', () => {
+  /** Runs `body` in a trigger on the candidates, until the returned function is called. Each test has its own database. */
+  async function trigger(url: string, event: string, body: string): Promise<() => Promise<unknown>> {
+    await sql(
+      url,
+      `create function public.disturb() returns trigger language plpgsql as $$ begin ${body}; return null; end $$;
+       create trigger disturb ${event} on holdfast.candidate for each statement execute function public.disturb()`,
+    )
+    return () => sql(url, 'drop trigger disturb on holdfast.candidate')
+  }
+
+  test("another candidate leads although the deletion of a preferred candidate's row failed once", async () => {
+    const url = await databaseUrl()
+    const [a, b] = await openFleet(url, 2)
+    let isEligible = true
+    const preferred = campaign(a!, 'failed withdrawal', { preferred: true, eligible: () => isEligible })
+    await until('the preferred candidate leads', () => preferred.campaign.leads)
+    const other = campaign(b!, 'failed withdrawal')
+    await other.campaign.ready()
+    const undisturbed = await trigger(url, 'before delete', "raise exception 'no deletion'")
+    isEligible = false
+    await until(
+      'the preferred candidate has stepped down',
+      () => preferred.terms[0]!.signal.aborted && !preferred.terms[0]!.held,
+    )
+    await undisturbed()
+    await until('the other candidate leads', () => other.campaign.leads)
+  })
+
+  test("another candidate leads although a preferred candidate's row was inserted after its campaign was closed", async () => {
+    const url = await databaseUrl()
+    const [a, b] = await openFleet(url, 2)
+    const undisturbed = await trigger(url, 'after insert', 'perform pg_sleep(1.3)')
+    const preferred = campaign(a!, 'late insert', { preferred: true })
+    await until('the preferred candidate leads', () => preferred.campaign.leads)
+    await preferred.campaign.close()
+    await until('the row is inserted', async () => (await sql(url, 'select from holdfast.candidate')).length === 1)
+    await undisturbed()
+    const other = campaign(b!, 'late insert')
+    await until('the other candidate leads', () => other.campaign.leads)
+  })
+
+  test('another candidate leads although a preferred candidate polls the election while its row is deleted', async () => {
+    const url = await databaseUrl()
+    const [a, b, c] = await openFleet(url, 3)
+    const leader = campaign(a!, 'polled', { preferred: true })
+    await until('the first preferred candidate leads', () => leader.campaign.leads)
+    const preferred = campaign(b!, 'polled', { preferred: true })
+    await until('both are enrolled', async () => (await sql(url, 'select from holdfast.candidate')).length === 2)
+    const other = campaign(c!, 'polled')
+    await other.campaign.ready()
+    const undisturbed = await trigger(url, 'after delete', 'perform pg_sleep(0.4)')
+    const closed = preferred.campaign.close()
+    await until(
+      'the row is being deleted',
+      async () => (await sql(url, "select from pg_stat_activity where wait_event = 'PgSleep'")).length > 0,
+    )
+    await sql(url, "select pg_notify('holdfast', 'election-changed ' || $1)", [b!.locks.key('election/polled')])
+    await closed
+    await undisturbed()
+    await leader.campaign.close()
+    await until('the other candidate leads', () => other.campaign.leads)
   })
 })
 

@@ -1,15 +1,12 @@
 #!/usr/bin/env node
+import { exitOnClosedStdout } from './closed-stdout.js'
 import { reportError } from './failure.js'
 import { makeProgram } from './program.js'
 import { stopWithNpm } from './signals.js'
 
 stopWithNpm()
 
-// EPIPE means that the reader has closed the pipe, as in `holdfast lock ls | head -1`.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit()
-  throw error
-})
+exitOnClosedStdout()
 
 // A closed stderr must not end this process, because `lock run` must continue to supervise its command.
 process.stderr.on('error', () => {})

@@ -74,6 +74,16 @@ const files = {
     ]
   `,
   'throws.js': "throw new RangeError('no configuration')",
+  'prints.js': `
+    import { setTimeout as sleep } from 'node:timers/promises'
+    import { defineJob } from 'holdfast'
+    export const prints = defineJob('prints', { run: async () => {
+      for (let line = 0; line < 10; line++) {
+        console.log('line ' + line)
+        await sleep(10)
+      }
+    } })
+  `,
   'broken.js': 'export const x = (',
   'nothing.js': 'export const x = 1; export default { kind: "looks like one" }',
   'twice.js': "import { defineJob } from 'holdfast'; export const other = defineJob('double', { run: () => 1 })",
@@ -87,6 +97,8 @@ const double = defineJob<unknown>('double', { queue: 'numbers', run: () => {} })
 const fail = defineJob('fail', { run: () => {} })
 const slow = defineJob<unknown>('slow', { run: () => {} })
 const triple = defineJob<unknown>('triple', { run: () => {} })
+
+const prints = defineJob('prints', { run: () => {} })
 
 const never = '/nowhere/never'
 
@@ -304,6 +316,16 @@ describe('the end of holdfast work', () => {
     await untilStderr(second, new RegExp(`began ${id} attempt 2 in ${second.pid}`))
     writeFileSync(until, '')
     expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', result: 2, crashes: 1 })
+  })
+
+  test('work continues and drains although the reader of its stdout has closed the pipe', async () => {
+    const running = start(['work', file('prints.js')], env)
+    await untilStderr(running, /working on the queues?/)
+    running.process.stdout!.destroy()
+    const { id } = await holdfast.jobs.enqueue(prints, null)
+    expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', crashes: 0 })
+    running.process.kill('SIGTERM')
+    expect(await running.ended).toMatchObject({ status: 0, stderr: expect.stringContaining('holdfast: stopped') })
   })
 
   test.runIf(process.platform === 'linux')('Ctrl-C on a terminal stops work', async () => {

@@ -347,8 +347,10 @@ test('an input that redact changes in place counts as redacted', async () => {
       },
     }),
   )
-  const jobOf = async (id: number): Promise<Any> =>
-    (await (await fetch(`${base}/api/view/job?id=${id}`)).json()).data.job
+  const jobOf = async (id: number) => {
+    const { data } = (await (await fetch(`${base}/api/view/job?id=${id}`)).json()) as Any
+    return data.job
+  }
   expect(await jobOf(id)).toMatchObject({ input: { user: 'ada' }, isInputRedacted: true })
   expect(await jobOf(other)).toMatchObject({ input: { user: 'bob' }, isInputRedacted: false })
 })

@@ -1,6 +1,7 @@
 import { defaultTimes, formatDuration, maxTimerMs, pause } from '../../base/index.js'
 import { Holdfast, type Schedule, type Worker } from '../../index.js'
 import { statusOfSignal } from '../child.js'
+import { ignoreClosedStdout } from '../closed-stdout.js'
 import { connect } from '../connect.js'
 import { printMessage } from '../failure.js'
 import { countText } from '../output.js'
@@ -30,6 +31,8 @@ export async function work(settings: Settings, files: readonly string[]): Promis
   // results.
   const { pool, schema } = connect(settings, concurrency + definitions.schedules.length + reservedConnections)
   const signaled = firstSignal()
+  // A handler may write to stdout. A closed stdout must not end the other jobs.
+  ignoreClosedStdout()
   // Keeps the process running while the database is unreachable.
   const keepAliveTimer = setInterval(() => {}, 2 ** 30)
   let holdfast: Holdfast | undefined

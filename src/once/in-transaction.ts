@@ -31,6 +31,7 @@ export async function runInTransaction<T>(
   work: Work<T>,
   codec: AnswerCodec<T>,
   attempt: KeyAttempt,
+  onClaimed: () => void,
 ): Promise<AttemptResult | FinishedRun<T>> {
   const claim = newClaim(options, 0)
   let failure: { error: unknown } | undefined
@@ -38,6 +39,7 @@ export async function runInTransaction<T>(
     return await executor.inSavepoint(async (tx) => {
       const claimed = await store.claimIn(tx, claim)
       if (claimed.state !== 'claimed') return claimed as AttemptResult
+      onClaimed()
       attempt.report({ state: 'in-flight', fingerprint: claim.fingerprint })
       const delivery = {
         key: claim.key,

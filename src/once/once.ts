@@ -14,6 +14,7 @@ import {
   maxTimerMs,
   type OptionsAndWork,
   oneOf,
+  orAborted,
   pause,
   readOptions,
   readWork,
@@ -180,7 +181,12 @@ export class Once {
     const caller = { executor: executorOf(client), given: openTransaction && client }
     const codec = jsonCodec as AnswerCodec<T>
     return this.#runObserved('once.inTransaction', parsed, work, (observed) =>
-      this.#poll(parsed, codec, (attempt) => runInTransaction(caller, this.#store, parsed, observed, codec, attempt)),
+      this.#poll(parsed, codec, (attempt) => {
+        // Other callers must not wait for the claim, because the connection of the caller's transaction may be busy for any
+        // length of time.
+        const onClaimed = () => this.#attempts.set(parsed.key, attempt)
+        return runInTransaction(caller, this.#store, parsed, observed, codec, attempt, onClaimed)
+      }),
     )
   }
 
@@ -206,7 +212,10 @@ export class Once {
   ): Promise<OnceAnswer<T>> {
     const parsed = this.#parseOptions(where, key, options, rules)
     return this.#runObserved(where, parsed, work, (observed) =>
-      this.#poll(parsed, codec, (attempt, giveUp) => this.#runs.claimAndRun(parsed, observed, codec, attempt, giveUp)),
+      this.#poll(parsed, codec, (attempt, giveUp) => {
+        this.#attempts.set(parsed.key, attempt)
+        return this.#runs.claimAndRun(parsed, observed, codec, attempt, giveUp)
+      }),
     )
   }
 
@@ -299,7 +308,9 @@ export class Once {
         // If several callers in this process wait for the same key, one caller polls and the others share its result.
         const first = this.#attempts.get(key)
         const other = first?.hasEnded ? undefined : first
-        const result = other ? await other.result : await this.#runAttempt(key, attemptKey, giveUp.signal)
+        const result = other
+          ? await orAborted(giveUp.signal, other.result)
+          : await this.#runAttempt(key, attemptKey, giveUp.signal)
         if (result.state === 'finished') return { status: 'done', value: result.value }
         if (result.state === 'retry') continue
         const leftMs = until - performance.now()
@@ -328,7 +339,6 @@ export class Once {
     giveUp: AbortSignal,
   ): Promise<AttemptResult | FinishedRun<T>> {
     const running = new KeyAttempt()
-    this.#attempts.set(key, running)
     try {
       const result = await attemptKey(running, giveUp)
       if (result.state !== 'finished') running.report(result)

@@ -2,7 +2,7 @@ import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { FingerprintMismatchError, RecordedFailureError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sqlPool, sqlSession, within } from '../setup/facts.js'
+import { caught, sql, sqlPool, sqlSession, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from './effects.js'
 
@@ -182,6 +182,19 @@ test.each(['repeatable read', 'serializable'])(
     expect(await countEffects(fresh.url, level)).toBe(1)
   },
 )
+
+test('a call does not wait for once.inTransaction on a client that is busy', async () => {
+  const { once } = await open({ url: fresh.url })
+  const client = await beginTransaction()
+  const busy = client.query('select pg_sleep(20)')
+  busy.catch(() => {})
+  const inTransaction = once.inTransaction(client, 'busy client', () => 'in the transaction')
+  const run = once.run('busy client', () => 'alone')
+  expect(await within(5_000, 'The call', run)).toEqual({ status: 'done', value: 'alone' })
+  await sql(fresh.url, 'select pg_cancel_backend($1)', [(client as unknown as { processID: number }).processID])
+  await expect(busy).rejects.toThrow('canceling statement')
+  await expect(inTransaction).rejects.toThrow()
+})
 
 test('once.inTransaction refuses a client without an open transaction, and writes nothing', async () => {
   const { once } = await open({ url: fresh.url })

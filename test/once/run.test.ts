@@ -10,7 +10,7 @@ import {
   UsageError,
 } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, until, within } from '../setup/facts.js'
+import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { countEffects, deliveries, effect, gate, makeEffects } from './effects.js'
 
@@ -370,6 +370,21 @@ test('aborting a wait does not affect the run in flight', async () => {
   expect((await caught(Error, within(15_000, 'aborting the wait', waiting))).message).toBe('changed my mind')
   opening.open()
   expect(await first).toEqual({ status: 'done', value: 1 })
+})
+
+test('aborting a call works while another call with the same key has no response to its claim', async () => {
+  const { once } = await open({ url: fresh.url })
+  const blocker = await sqlSession(fresh.url)
+  await blocker.query('begin')
+  await blocker.query('lock table holdfast.delivery in access exclusive mode')
+  const first = once.run('claiming', () => 'first')
+  const abort = new AbortController()
+  const second = once.run('claiming', { signal: abort.signal }, () => 'second')
+  const reason = new Error('changed my mind')
+  abort.abort(reason)
+  await expect(within(2_000, 'The aborted call', second)).rejects.toBe(reason)
+  await blocker.query('rollback')
+  expect(await first).toEqual({ status: 'done', value: 'first' })
 })
 
 test('500 concurrent runs of different keys all return their results', async () => {

@@ -103,7 +103,12 @@ export class Assignment {
    * assignment.update(await listOfFeeds())
    */
   update(resources: Resources): void {
-    if (typeof resources !== 'function') this.#resources = this.#context.checkResources(resources)
+    if (typeof resources !== 'function') {
+      this.#resources = this.#context.checkResources(resources)
+      this.#isListed = true
+      // The failure can come from the function that has listed the resources until now.
+      this.#failure = undefined
+    }
     this.#source = resources
     this.#context.onResourcesChanged()
   }

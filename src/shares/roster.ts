@@ -25,9 +25,13 @@ interface Membership {
   readonly assignment: Assignment
   /** Session number of the epoch in which this instance joined the share. */
   joinedAs: number | undefined
+  /** Whether a join received no response, and can therefore take effect later. */
+  isUnanswered: boolean
 }
 
 const pollEveryMs = 1_000
+/** Maximum delay after which a join without a response is expected to take effect. */
+const maxLateMs = 60_000
 
 /**
  * Joins shares on behalf of this instance and reads their present members. One statement covers all shares. The
@@ -36,10 +40,12 @@ const pollEveryMs = 1_000
 export class Roster {
   readonly #options: RosterOptions
   readonly #memberships = new Map<string, Membership>()
+  /** Shares that this instance has left, although its row may still exist. Maps each share to the time of the last check. */
+  readonly #left = new Map<string, number>()
   readonly #closing = new AbortController()
   readonly #released = new Set<string>()
   readonly #poller = new Poller({
-    isNeeded: () => this.#memberships.size > 0,
+    isNeeded: () => this.#memberships.size + this.#left.size > 0,
     poll: async () => {
       try {
         await this.#poll()
@@ -64,26 +70,28 @@ export class Roster {
   }
 
   add(assignment: Assignment): void {
-    this.#memberships.set(assignment.name, { assignment, joinedAs: undefined })
+    this.#memberships.set(assignment.name, { assignment, joinedAs: undefined, isUnanswered: false })
     this.wake()
     this.#poller.start()
   }
 
   /**
    * Leaves a share and notifies the other members immediately. The other members may be waiting for this instance's
-   * resources.
+   * resources. While this instance's row exists, the resources of its part have no owner. Therefore, the polls check that
+   * the row was deleted.
    */
   async remove(assignment: Assignment): Promise<void> {
-    const { database, presence, statements, schema, namespace, keyOf } = this.#options
-    const membership = this.#memberships.get(assignment.name)
+    const { name } = assignment
+    const membership = this.#memberships.get(name)
     if (membership?.assignment !== assignment) return
-    this.#memberships.delete(assignment.name)
+    this.#memberships.delete(name)
     this.wake()
     await this.#joining
-    if (membership.joinedAs === undefined) return
-    const values = [namespace, presence.instanceId, assignment.name, schema, keyOf(assignment.name)]
-    // If the statement fails, the row remains valid while this instance is present.
-    await database.query(statements.leave.text, values, responseTimeoutMs).catch(() => {})
+    if (membership.joinedAs === undefined && !membership.isUnanswered) return
+    const hasLeft = await this.#leave(name)
+    if (hasLeft && !membership.isUnanswered) return
+    this.#left.set(name, performance.now() + (membership.isUnanswered ? maxLateMs : 0))
+    this.#poller.start()
   }
 
   get assignments(): Assignment[] {
@@ -92,7 +100,8 @@ export class Roster {
 
   troubles(): HealthReason[] {
     const { failure } = this.#poller
-    if (failure) return [healthReasonOf('SHARE_FAILED', 'This instance cannot take part in its shares', failure.error)]
+    if (failure && this.#memberships.size > 0)
+      return [healthReasonOf('SHARE_FAILED', 'This instance cannot take part in its shares', failure.error)]
     return this.assignments.flatMap(({ trouble }) => trouble ?? [])
   }
 
@@ -140,8 +149,10 @@ export class Roster {
       epoch.onLoss(() => this.wake())
     }
     await this.#join(epoch.number)
-    const shares = [...this.#memberships.keys()]
+    for (const share of this.#memberships.keys()) this.#left.delete(share)
+    const shares = [...this.#memberships.keys(), ...this.#left.keys()]
     if (shares.length === 0) return
+    const readAt = performance.now()
     const rows = await database.query<{ share: string; instances: string[] }>(
       statements.read_members.text,
       [namespace, shares],
@@ -154,6 +165,21 @@ export class Roster {
       // This instance's row can be missing after a server crash, which empties the table. The next poll joins again.
       else if (shares.includes(share)) membership.joinedAs = undefined
     }
+    for (const [share, checkUntil] of this.#left) {
+      if (!shares.includes(share)) continue
+      if (members.get(share)?.includes(presence.instanceId)) await this.#leave(share)
+      else if (readAt > checkUntil) this.#left.delete(share)
+    }
+  }
+
+  /** Deletes this instance's row. Returns false if the deletion fails. */
+  async #leave(share: string): Promise<boolean> {
+    const { database, presence, statements, schema, namespace, keyOf } = this.#options
+    const values = [namespace, presence.instanceId, share, schema, keyOf(share)]
+    return database.query(statements.leave.text, values, responseTimeoutMs).then(
+      () => true,
+      () => false,
+    )
   }
 
   async #join(number: number): Promise<void> {
@@ -162,8 +188,10 @@ export class Roster {
     if (joining.length === 0) return
     const shares = joining.map(([share]) => share)
     const values = [namespace, presence.instanceId, number, shares, schema, shares.map(keyOf)]
+    for (const [, membership] of joining) membership.isUnanswered = true
     this.#joining = database.query(statements.join.text, values, responseTimeoutMs).then(() => {
-      for (const [, part] of joining) part.joinedAs = number
+      // The insert has waited for an earlier insert of the same row, so no earlier join can still take effect.
+      for (const [, membership] of joining) Object.assign(membership, { joinedAs: number, isUnanswered: false })
     })
     // If `remove` is called now, it waits until the join has ended, even if the join fails.
     this.#joining = this.#joining.catch((error) => ({ error }))

@@ -13,7 +13,7 @@ import {
 } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, stays, until, within } from '../setup/facts.js'
-import { anchorPid, openFleet } from '../setup/instances.js'
+import { anchorPid, databaseUrl, openFleet } from '../setup/instances.js'
 import { untilNoLocks } from '../setup/locking.js'
 
 let fresh: FreshDatabase
@@ -237,6 +237,52 @@ test('a closed assignment leaves no locks and no row, and another assignment can
   const next = assign(a!, checker)
   await spread([next])
   await next.assignment.close()
+})
+
+describe.each<[string, string, string]>([
+  ['its row could not be deleted at first', 'before delete', "raise exception 'no deletion'"],
+  ['its row was inserted after it had left', 'after insert', 'perform pg_sleep(6)'],
+])('a member that leaves while a statement fails', (what, event, body) => {
+  test(`the other member owns all resources although ${what}`, async () => {
+    const url = await databaseUrl()
+    const [a, b] = await openFleet(url, 2)
+    const checker = new OwnershipChecker()
+    const other = assign(b!, checker)
+    await spread([other])
+    const disturb = () =>
+      sql(
+        url,
+        `create function public.disturb() returns trigger language plpgsql as $$ begin ${body}; return null; end $$;
+         create trigger disturb ${event} on holdfast.share_member for each statement execute function public.disturb()`,
+      )
+    const isSleeping = async () =>
+      (await sql(url, "select from pg_stat_activity where wait_event = 'PgSleep'")).length > 0
+    const isInsert = event === 'after insert'
+    if (isInsert) await disturb()
+    const leaving = assign(a!, checker)
+    if (isInsert) {
+      await until('the row is being inserted', isSleeping)
+    } else {
+      await spread([other, leaving])
+      await disturb()
+    }
+    await leaving.assignment.close()
+    // The insert takes longer than the maximum time for a response, so it takes effect after the member has left.
+    await until('the row is inserted', async () => !(await isSleeping()))
+    await sql(url, 'drop trigger disturb on holdfast.share_member')
+    await until('the row is deleted', async () => (await sql(url, 'select from holdfast.share_member')).length === 1)
+    await spread([other])
+    expect(checker.faults).toEqual([])
+  })
+})
+
+test('ready resolves after update replaces a function that never returns resources', async () => {
+  const [a] = await fleet(1)
+  const checker = new OwnershipChecker()
+  const { assignment } = assign(a!, checker, () => new Promise(() => {}))
+  assignment.update(['x', 'y'])
+  await until('the member owns both resources', () => assignment.owned.length === 2)
+  await within(5_000, 'ready', assignment.ready())
 })
 
 describe('invalid arguments of shares.assign', () => {

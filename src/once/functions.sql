@@ -6,13 +6,17 @@ create or replace function holdfast.claim_deliveries(for_namespace text, asked_k
   #variable_conflict use_column
   begin
     -- A key is free if it has no row, its result has expired, or its run's session has ended. The statement tries to acquire the transaction lock on
-    -- each free key and never waits for a lock. A caller's transaction holds the lock until it ends, and waiting for its uncommitted row would block
-    -- the whole batch. With is_own_transaction, the claim is not flushed (a crash also ends its epoch), and no key is granted before the grace period
-    -- ends. The state "retry" means that another claim committed after this statement's snapshot. Uses the index delivery_pkey. The query is in a
-    -- function so that PostgreSQL caches its plan, because planning takes longer than execution.
+    -- each free key and does not wait for this lock. A caller's transaction holds the lock until it ends, and waiting for its uncommitted row would
+    -- block the whole batch. The wait for a row is limited: a dead run's transaction, which has recorded a result, may still hold its row. After a
+    -- longer wait, the caller would have given up, and the claim would take effect later. With is_own_transaction, the claim is not flushed (a crash
+    -- also ends its epoch), and no key is granted before the grace period ends. The state "retry" means that another claim committed after this
+    -- statement's snapshot. Uses the index delivery_pkey. The query is in a function so that PostgreSQL caches its plan, because planning takes longer
+    -- than execution.
     return query
     with unflushed as materialized (
-      select case when is_own_transaction then set_config('synchronous_commit', 'off', true) end as commits
+      select
+        case when is_own_transaction then set_config('synchronous_commit', 'off', true) end as commits,
+        case when is_own_transaction then set_config('lock_timeout', '200ms', true) end as waits
     ),
     grace as materialized (
       select case when is_own_transaction then holdfast.grace_is_over() else true end as yes

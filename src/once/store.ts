@@ -6,6 +6,8 @@ import {
   responseTimeoutMs,
   retryOnConflict,
   Sweeper,
+  sqlstate,
+  sqlstateOf,
 } from '../postgres/index.js'
 import type { StoredAnswer } from './answer.js'
 
@@ -25,7 +27,7 @@ export type ClaimResult =
   | { readonly state: 'claimed'; readonly fence: number }
   | { readonly state: 'in-flight'; readonly fingerprint: string | null }
   | { readonly state: 'done' | 'failed'; readonly fingerprint: string | null; readonly written: StoredAnswer }
-  /** Another claim or a caller's transaction holds the lock on the key. */
+  /** Another claim or a caller's transaction holds the lock on the key, or another transaction has locked the row. */
   | { readonly state: 'busy' }
   /** Another claim committed first, so the claim must be retried immediately. */
   | { readonly state: 'retry' }
@@ -153,7 +155,7 @@ export class OnceStore {
   }
 
   async #claimAll(claims: readonly Claim[]): Promise<ClaimResult[]> {
-    if (claims.length === 1) return [await this.claimIn(this.#retryingExecutor(), claims[0]!, true)]
+    if (claims.length === 1) return [await this.#claimOne(claims[0]!)]
     const { namespace, instanceId } = this.#options
     // If a batch contains several claims for one key, only the first claim is sent. The other claims are retried.
     const first = new Map<string, Claim>()
@@ -167,9 +169,17 @@ export class OnceStore {
       retain_ms: retainMs,
     }))
     const values = [namespace, JSON.stringify(asked), true, instanceId]
-    const rows = await this.#retryingExecutor().query<ClaimRow & { key: string }>(this.sql.claim_batch.text, values)
+    const rows = await this.#retryingExecutor()
+      .query<ClaimRow & { key: string }>(this.sql.claim_batch.text, values)
+      .catch(nullIfLocked)
+    // One locked row fails the whole batch, so the claims are sent separately.
+    if (rows === null) return Promise.all(claims.map((claim) => this.#claimOne(claim)))
     const results = new Map(rows.map((row) => [row.key, claimResultOf(row)]))
     return claims.map((claim) => (first.get(claim.key) === claim ? results.get(claim.key)! : { state: 'retry' }))
+  }
+
+  async #claimOne(claim: Claim): Promise<ClaimResult> {
+    return (await this.claimIn(this.#retryingExecutor(), claim, true).catch(nullIfLocked)) ?? { state: 'busy' }
   }
 
   async #finishAll(results: readonly RunResult[]): Promise<boolean[]> {
@@ -211,6 +221,12 @@ export class OnceStore {
     const [row] = await this.#retryingExecutor().query<{ removed: number }>(this.sql.sweep.text, [maxSwept])
     return row!.removed
   }
+}
+
+/** Returns null if another transaction has locked a row for longer than a claim waits. */
+function nullIfLocked(error: unknown): null {
+  if (sqlstateOf(error) === sqlstate.lockNotAvailable) return null
+  throw error
 }
 
 function claimResultOf({ state, fence, fingerprint, value, body }: ClaimRow): ClaimResult {

@@ -387,6 +387,24 @@ test('aborting a call works while another call with the same key has no response
   expect(await first).toEqual({ status: 'done', value: 'first' })
 })
 
+test('a claim does not wait for the open transaction of a dead run, and the key is free after its rollback', async () => {
+  const { once } = await open({ url: fresh.url })
+  await sql(
+    fresh.url,
+    `insert into holdfast.delivery (namespace, key, state, token, session, instance, fence, started_at, expires_at)
+     values ('default', 'dead run', 'in-flight', 'dead run', 999999, 'dead', 1, now(), now() + interval '1 day')`,
+  )
+  const dying = await sqlSession(fresh.url)
+  await dying.query('begin')
+  await dying.query(`update holdfast.delivery set state = 'done' where key = 'dead run'`)
+  const work = () => 'run'
+  expect(await within(4_000, 'The call', once.run('dead run', work))).toEqual({ status: 'in-progress' })
+  const batch = Promise.all([once.run('dead run', work), once.run('next to a dead run', work)])
+  expect(await within(4_000, 'The batch', batch)).toEqual([{ status: 'in-progress' }, { status: 'done', value: 'run' }])
+  await dying.query('rollback')
+  expect(await once.run('dead run', { wait: '5s' }, work)).toEqual({ status: 'done', value: 'run' })
+})
+
 test('500 concurrent runs of different keys all return their results', async () => {
   const { once } = await open({ url: fresh.url })
   const keys = Array.from({ length: 500 }, (_, i) => `batch ${i}`)

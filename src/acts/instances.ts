@@ -17,8 +17,12 @@ export const instances = {
       const text = joinSentences(
         `${found.name} permanently stops accepting new work: jobs, ticks, deliveries and leaderships.`,
         runs.length === 0
-          ? 'No work is currently running there.'
+          ? work.searchedDeliveries === null
+            ? 'No work is currently running there.'
+            : 'No running work was found there.'
           : `Currently running there: ${formatList(runs)}. This work has ${formatDuration(within * 1_000)} to finish. Then the signals of unfinished work abort, and other instances take over this work.`,
+        work.searchedDeliveries !== null &&
+          `Only the latest ${formatCount(work.searchedDeliveries, 'delivery', 'deliveries')} were searched, so older deliveries may be running there.`,
         'The instance releases its locks when its work has finished. The process keeps running until its own code ends it.',
       )
       return { subject, text, applies: true, dangerous: runs.length > 0, facts: factsOf(work) }

@@ -445,6 +445,8 @@ export interface InstanceShow extends Omit<FleetInstance, 'jobs'> {
   readonly runs: InstanceWork['runs']
   /** Deliveries that the instance is running. Only the latest 20,000 deliveries are searched. */
   readonly deliveries: readonly ObservedDelivery[]
+  /** Number of deliveries that were searched, the latest first. Null if all deliveries were searched. */
+  readonly searchedDeliveries: number | null
 }
 
 /** A job that an instance is running. */

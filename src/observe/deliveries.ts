@@ -66,7 +66,7 @@ export interface DeliveryDetails extends ObservedDelivery {
 
 const dates = ['startedAt', 'finishedAt', 'expiresAt'] as const
 /** Maximum number of deliveries that a search scans. */
-const maxSearched = 20_000
+export const maxDeliveriesSearched = 20_000
 /** Maximum number of bytes to read from a result. */
 export const maxShownBytes = 65_536
 
@@ -105,7 +105,7 @@ export class DeliveriesObserver {
     readonly after?: string | undefined
   }): Promise<DeliverySearchResult> {
     const isAll = namespace === undefined && sinceMs === undefined && states.length === deliveryStates.length
-    const searchLimit = isAll && prefix === undefined ? limit + 1 : maxSearched
+    const searchLimit = isAll && prefix === undefined ? limit + 1 : maxDeliveriesSearched
     const values = [
       namespace ?? null,
       states,
@@ -127,7 +127,7 @@ export class DeliveriesObserver {
     return {
       rows: prefix === undefined ? rows.sort((a, b) => changeOf(b) - changeOf(a)) : rows,
       next: last ? JSON.stringify(last.place) : null,
-      searchedRows: cutAt >= 0 && !hasMore && searchLimit === maxSearched ? maxSearched : null,
+      searchedRows: cutAt >= 0 && !hasMore && searchLimit === maxDeliveriesSearched ? maxDeliveriesSearched : null,
     }
   }
 

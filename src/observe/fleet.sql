@@ -102,8 +102,8 @@ select json_build_object(
 ) as answer
 
 -- name: instance
--- Returns one instance's names, jobs, ticks and deliveries ($1 is the instance ID), at most $2 of each. Uses the indexes
--- name_pkey, job_pkey and tick_active.
+-- Returns one instance's names, jobs, ticks and deliveries ($1 is the instance ID), at most $2 of each. Searches only the $3 latest deliveries,
+-- because no index contains the sessions of deliveries. Uses the indexes name_pkey, job_pkey, tick_active and delivery_expires_at.
 with
 -- include: running_job
 -- include: advisory
@@ -118,6 +118,12 @@ locked as materialized (
 ),
 noted as (
   select key, kind, mode, min(since) as since from holdfast.wait where instance = $1 group by key, kind, mode
+),
+latest_delivery as materialized (
+  select namespace, key, state, instance, session, started_at
+  from holdfast.delivery
+  order by expires_at desc
+  limit (select $3::integer)
 ),
 waits as (
   select key, 'lock' as kind, mode, waitstart as since
@@ -250,15 +256,14 @@ select json_build_object(
     select json_agg(d)
     from (
       select namespace, key, extract(epoch from started_at) * 1000 as "sinceMs"
-      from (
-        select * from holdfast.delivery order by expires_at desc limit (select 2000)
-      ) as latest
+      from latest_delivery
       where state = 'in-flight'
         and instance = $1
         and session = (select session from row)
       order by started_at
       limit $2::integer
     ) as d
-  )
+  ),
+  'areDeliveriesCut', (select count(*) = $3::integer from latest_delivery)
 ) as answer
 where exists (select from row)

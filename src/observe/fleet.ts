@@ -1,5 +1,6 @@
 import type { JobProgress } from '../base/index.js'
 import { loadStatements, type Reader, type Statement } from '../postgres/index.js'
+import { maxDeliveriesSearched } from './deliveries.js'
 import type { NamedKey } from './names.js'
 import { type RawRow, readDocument, readRow } from './rows.js'
 
@@ -176,9 +177,13 @@ export interface InstanceWork {
   /** Number of schedules that the instance's code defines. */
   readonly schedules: number
   readonly deliveries: readonly { readonly namespace: string; readonly key: string; readonly since: Date }[]
+  /** Number of deliveries that were searched, the latest first. Null if all deliveries were searched. */
+  readonly searchedDeliveries: number | null
 }
 
-type InstanceWorkDocument = Pick<InstanceWork, 'generation' | 'drainWithinMs' | 'schedules'> & Record<string, unknown>
+type InstanceWorkDocument = Pick<InstanceWork, 'generation' | 'drainWithinMs' | 'schedules'> & {
+  areDeliveriesCut: boolean
+} & Record<string, unknown>
 
 const maxPerList = 50
 const lists = ['holds', 'waits', 'leases', 'permits', 'leads', 'workers', 'jobs', 'runs', 'deliveries'] as const
@@ -219,11 +224,16 @@ export class FleetObserver {
 
   /** Reads one instance's current work, with at most `max` entries per list. Returns null if the id is unknown. */
   async workOf(id: string, max = maxPerList): Promise<InstanceWork | null> {
-    const work = await readDocument<InstanceWorkDocument>(this.#reader, this.#sql.instance, [id, max])
+    const work = await readDocument<InstanceWorkDocument>(this.#reader, this.#sql.instance, [
+      id,
+      max,
+      maxDeliveriesSearched,
+    ])
     if (!work) return null
     const { generation, drainWithinMs, schedules } = work
+    const searchedDeliveries = work.areDeliveriesCut ? maxDeliveriesSearched : null
     const read = lists.map((name) => [name, ((work[name] ?? []) as object[]).map(readTimes)])
-    return { generation, drainWithinMs, schedules, ...Object.fromEntries(read) }
+    return { generation, drainWithinMs, schedules, searchedDeliveries, ...Object.fromEntries(read) }
   }
 }
 

@@ -195,6 +195,36 @@ test('an instance is drained after a preview of its running work', async () => {
   await waits
 })
 
+test('the preview of a drain finds a delivery among many later ones, and reports deliveries that were not searched', async () => {
+  const url = await databaseUrl()
+  const { id, once } = await open({ url, namespace })
+  let release = () => {}
+  const running = once.run('long', () => new Promise<void>((resolve) => (release = resolve)))
+  onTestFinished(() => release())
+  await until('the delivery runs', async () => (await sql(url, 'select from holdfast.delivery')).length === 1)
+  const { act } = await openBoard(url)
+  const previewAfter = async (later: number) => {
+    await sql(
+      url,
+      `insert into holdfast.delivery (namespace, key, state, token, session, instance, fence, started_at, expires_at)
+       select 'shop', 'later ' || number, 'done', '', 0, '', 0, now(), now() + interval '1 year'
+       from generate_series(1, ${later}) as number
+       on conflict do nothing`,
+    )
+    return (await act('drain-instance', { id }, true)).consequence
+  }
+  const found = await previewAfter(19_998)
+  expect(found).toMatchObject({
+    dangerous: true,
+    text: expect.stringContaining('Currently running there: 1 delivery.'),
+  })
+  expect(found.text).not.toContain('searched')
+  const notFound = await previewAfter(20_000)
+  expect(notFound.text).toContain('No running work was found there. Only the latest 20,000 deliveries were searched')
+  release()
+  await running
+})
+
 test('the tick timeline shows each tick once: runs, gaps, pauses, upcoming ticks and clock changes', async () => {
   const url = await databaseUrl()
   const observer = observerOf(url)

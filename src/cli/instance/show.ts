@@ -1,8 +1,8 @@
 import { noSuchInstance, times } from '../../acts/index.js'
 import { formatDuration } from '../../base/index.js'
-import { nameLabel, type Observer } from '../../observe/index.js'
+import { maxDeliveriesSearched, nameLabel, type Observer } from '../../observe/index.js'
 import { observe } from '../connect.js'
-import { conditionNotMet } from '../failure.js'
+import { conditionNotMet, printMessage } from '../failure.js'
 import { stateOf } from '../labels.js'
 import { countText, type Fact, printDocument, printFacts } from '../output.js'
 import type { Settings } from '../settings.js'
@@ -16,6 +16,10 @@ export async function instanceShow(settings: Settings, word: string): Promise<vo
     return { details, now: await observer.now(), missing: details ? '' : await noSuchInstance(observer, word) }
   })
   if (!printDocument<'instance-show'>(settings, details) && details) printFacts(settings, factsOf(details, now))
+  if (details && details.searchedDeliveries !== null)
+    printMessage(
+      `Only the latest ${details.searchedDeliveries} deliveries were searched, so older deliveries may be running.`,
+    )
   if (!details) conditionNotMet(missing)
 }
 
@@ -30,6 +34,8 @@ export async function instanceDocument(observer: Observer, word: string, namespa
   const work = await observer.fleet.workOf(id, maxShown)
   if (!work) return null
   const { jobs, runs, leads, permits } = work
+  // The limit applies to the deliveries of all instances, so a smaller limit could hide those of this instance.
+  const deliveries = await observer.deliveries.search({ states: ['in-flight'], limit: maxDeliveriesSearched })
   return {
     ...found,
     holds: locks.filter(({ granted }) => granted),
@@ -39,7 +45,8 @@ export async function instanceDocument(observer: Observer, word: string, namespa
     leads,
     jobs: jobs.map((job) => ({ ...job, id: Number(job.id) })),
     runs,
-    deliveries: ownedByInstance((await observer.deliveries.search({ states: ['in-flight'], limit: maxShown })).rows),
+    deliveries: ownedByInstance(deliveries.rows),
+    searchedDeliveries: deliveries.searchedRows,
   }
 }
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { shareOf } from '../../../src/base/job-progress.js'
-import { formatDuration, shorten, visible } from '../../format.js'
+import { formatDuration, formatNumber, shorten, visible } from '../../format.js'
 import { stateText } from '../../graphics/heartbeats.js'
 import { type LiveView, useView } from '../../live.js'
 import { Copy } from '../../parts/copy.js'
@@ -191,7 +191,9 @@ function Runs({ live, work }: WorkProps) {
       return ['delivery', 'busy', link, '', since, `${namespace} ${key}`]
     }),
   ]
-  return <Lines title="Running" live={live} lines={lines} empty="Nothing is running." />
+  const { searchedDeliveries: searched } = work
+  const description = searched !== null && `Only the latest ${formatNumber(searched)} deliveries were searched.`
+  return <Lines title="Running" live={live} lines={lines} empty="Nothing is running." description={description} />
 }
 
 interface LinesProps {
@@ -199,13 +201,15 @@ interface LinesProps {
   readonly live: LiveView<unknown>
   readonly lines: readonly Line[]
   readonly empty: string
+  readonly description?: ComponentChildren
 }
 
-function Lines({ title, live, lines, empty }: LinesProps) {
+function Lines({ title, live, lines, empty, description }: LinesProps) {
   return (
     <TablePanel
       title={title}
       live={live}
+      description={description}
       rows={lines}
       keyOf={([what, , , , , id]) => `${what} ${id}`}
       columns={[

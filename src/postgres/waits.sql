@@ -22,45 +22,23 @@ delete from holdfast.wait
 where instance = $1
   and request = any($2::integer[])
 
--- name: find_cycle
--- Searches for a cycle of waits through one wait record. Each row of the result is one call in the cycle, the youngest call first. Records
--- of instances without a session are ignored. Waits for permits are also ignored, because any of several holders may release a permit.
-with recursive living as materialized (
-  select wait.*
-  from holdfast.wait
-  where kind <> 'permit'
-    and (
-      valid_until > clock_timestamp()
-      or exists (select from pg_stat_activity where application_name = 'holdfast ' || wait.instance)
-    )
-),
-chain as (
-  select instance, request, key, array[instance || ' ' || request] as path
-  from living
-  where instance = $1
-    and request = $2::integer
-  union all
-  select living.instance, living.request, living.key, chain.path || (living.instance || ' ' || living.request)
-  from chain
-  join living on chain.key = any(living.holding)
-  where not (living.instance || ' ' || living.request) = any(chain.path)
-    and cardinality(chain.path) < 20
-),
-closed as (
-  select chain.path
-  from chain
-  join living first on first.instance = $1 and first.request = $2::integer
-  where chain.key = any(first.holding)
-  order by cardinality(chain.path)
-  limit 1
-)
+-- name: read_waits
+-- Returns the calls that can be part of a deadlock, the oldest call first: the calls that hold a name while they wait. Records of instances
+-- without a session are ignored. Waits for permits are also ignored, because any of several holders may release a permit. The client searches
+-- for cycles. In SQL, a recursive query enumerates every path, and the number of paths grows exponentially if several calls hold the same name.
 select
-  living.instance,
-  living.request::text as request,
-  coalesce(name.label, living.key::text) as label,
-  living.instance_name
-from closed
-cross join unnest(closed.path) with ordinality as side (id, place)
-join living on living.instance || ' ' || living.request = side.id
-left join holdfast.name on name.key = living.key
-order by living.since desc, living.instance, living.request
+  wait.instance,
+  wait.request::text as request,
+  wait.key::text as key,
+  array_to_string(wait.holding, ' ') as holding,
+  coalesce(name.label, wait.key::text) as label,
+  wait.instance_name
+from holdfast.wait
+left join holdfast.name on name.key = wait.key
+where wait.kind <> 'permit'
+  and wait.holding <> '{}'
+  and (
+    wait.valid_until > clock_timestamp()
+    or exists (select from pg_stat_activity where application_name = 'holdfast ' || wait.instance)
+  )
+order by wait.since, wait.instance desc, wait.request desc

@@ -46,7 +46,7 @@ const renewEveryMs = 4_000
  */
 export class WaitTracker {
   readonly #options: WaitTrackerOptions
-  readonly #sql: Record<'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', Statement>
+  readonly #sql: Record<'record_waits' | 'renew_waits' | 'delete_waits' | 'read_waits', Statement>
   readonly #sources: (() => Iterable<WaitingCall>)[] = []
   readonly #recorded = new Map<WaitingCall, number>()
   /** Maps each call to the last cycle that was found through the call. */
@@ -117,7 +117,7 @@ export class WaitTracker {
     await this.#delete([...this.#recorded.keys()].filter((waiting) => !present.has(waiting)))
     await this.#record([...present].filter((waiting) => !this.#recorded.has(waiting)))
     await this.#renew()
-    for (const waiting of present) await this.#checkForCycle(waiting)
+    await this.#failDeadlocks([...present])
   }
 
   async #delete(gone: readonly WaitingCall[]): Promise<void> {
@@ -158,23 +158,40 @@ export class WaitTracker {
     this.#renewedAt = performance.now()
   }
 
-  /** Searches for a cycle through one wait. Only a call that holds a name can be part of a cycle. */
-  async #checkForCycle(waiting: WaitingCall): Promise<void> {
-    if (!waiting.fail || !waiting.request.holding?.length) return
-    const request = this.#recorded.get(waiting)
-    const sides = await this.#run('find_cycle', [this.#options.presence.instanceId, request])
-    const [youngest] = sides
-    if (youngest?.[0] !== this.#options.presence.instanceId || Number(youngest[1]) !== request) return
-    const cycleKey = sides.map(([instance, id]) => `${instance} ${id}`).join(', ')
-    if (this.#suspectedCycles.get(waiting) !== cycleKey) {
-      this.#suspectedCycles.set(waiting, cycleKey)
-      return
+  /**
+   * Fails the calls that are the youngest call of a deadlock. The calls are checked from the oldest to the youngest. A call that fails will
+   * release its names, so younger calls are not checked against it.
+   */
+  async #failDeadlocks(present: readonly WaitingCall[]): Promise<void> {
+    // Only a call that holds a name can be part of a cycle.
+    const candidates = present.filter(({ fail, request }) => fail && request.holding?.length)
+    if (candidates.length === 0) return
+    const { instanceId } = this.#options.presence
+    const ownCalls = new Map(candidates.map((waiting) => [this.#recorded.get(waiting), waiting]))
+    const holders = new Map<string, WaitRecord[]>()
+    for (const record of (await this.#run('read_waits', [])).map(waitRecord)) {
+      const waiting = record.instance === instanceId ? ownCalls.get(record.request) : undefined
+      const cycle = waiting && findCycle(record, holders)
+      if (cycle && this.#isConfirmed(waiting, cycle)) {
+        waiting.fail!(new DeadlockError(cycle.map(({ label, name }) => `${name} waits for "${label}"`)))
+        continue
+      }
+      for (const key of record.holding) {
+        if (holders.has(key)) holders.get(key)!.push(record)
+        else holders.set(key, [record])
+      }
     }
-    const cycle = sides.map(([instance, , label, name]) => `${name ?? `instance ${instance}`} waits for "${label}"`)
-    waiting.fail(new DeadlockError(cycle))
   }
 
-  async #run(name: 'record_waits' | 'renew_waits' | 'delete_waits' | 'find_cycle', values: unknown[]) {
+  /** Returns true if the previous search has found the same cycle. */
+  #isConfirmed(waiting: WaitingCall, cycle: readonly WaitRecord[]): boolean {
+    const cycleKey = cycle.map(({ instance, request }) => `${instance} ${request}`).join(', ')
+    if (this.#suspectedCycles.get(waiting) === cycleKey) return true
+    this.#suspectedCycles.set(waiting, cycleKey)
+    return false
+  }
+
+  async #run(name: 'record_waits' | 'renew_waits' | 'delete_waits' | 'read_waits', values: unknown[]) {
     const { anchor, keepaliveDatabase } = this.#options
     if (anchor?.session) return (await anchor.session.run(this.#sql[name], values)) as (string | null)[][]
     const rows = await keepaliveDatabase.query<Record<string, string | null>>(
@@ -184,4 +201,44 @@ export class WaitTracker {
     )
     return rows.map((row) => Object.values(row))
   }
+}
+
+/** A waiting call of any instance that holds names. */
+interface WaitRecord {
+  readonly instance: string
+  readonly request: number
+  /** The key that the call waits for. */
+  readonly key: string
+  readonly holding: readonly string[]
+  readonly label: string
+  /** Name of the instance. */
+  readonly name: string
+}
+
+function waitRecord([instance, request, key, holding, label, name]: readonly (string | null)[]): WaitRecord {
+  return {
+    instance: instance!,
+    request: Number(request),
+    key: key!,
+    holding: holding!.split(' '),
+    label: label!,
+    name: name ?? `instance ${instance}`,
+  }
+}
+
+/**
+ * Returns a shortest cycle of waits through `start`, or undefined. Each call in the cycle waits for a name that the next call holds. The
+ * search is breadth-first and visits each key once, so its time does not depend on the number of paths.
+ */
+function findCycle(start: WaitRecord, holders: ReadonlyMap<string, readonly WaitRecord[]>): WaitRecord[] | undefined {
+  const visited = new Set<string>()
+  const paths = [[start]]
+  for (const path of paths) {
+    const { key } = path.at(-1)!
+    if (start.holding.includes(key)) return path
+    if (visited.has(key)) continue
+    visited.add(key)
+    for (const holder of holders.get(key) ?? []) paths.push([...path, holder])
+  }
+  return undefined
 }

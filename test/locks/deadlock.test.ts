@@ -71,6 +71,32 @@ describe('a deadlock of session locks, which PostgreSQL does not detect', () => 
     expect(failed.reason.cycle).toHaveLength(3)
   })
 
+  test('crossed waits of many shared holders end, and no session is lost', async () => {
+    const group = 8
+    const instance = await open({ url: fresh.url })
+    let isLost = false
+    instance.on('instance.lost', () => {
+      isLost = true
+    })
+    const meet = barrierOf(2 * group)
+    const crossed = (outer: string, inner: string) =>
+      instance.locks.with(outer, { mode: 'shared' }, async () => {
+        await meet()
+        return instance.locks.with(inner, { wait: '25s' }, () => 'continued')
+      })
+    const begin = performance.now()
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: group }, () => [crossed('left', 'right'), crossed('right', 'left')]).flat(),
+    )
+    const tookMs = performance.now() - begin
+    expect(isLost).toBe(false)
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []))
+    expect(failures.every((reason) => reason instanceof DeadlockError)).toBe(true)
+    expect(failures.length).toBeGreaterThanOrEqual(group)
+    expect(failures.length).toBeLessThan(2 * group)
+    expect(tookMs).toBeLessThan(15_000)
+  }, 60_000)
+
   test('a long wait without a cycle does not fail', async () => {
     const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
     const held = await a.locks.acquire('no circle')

@@ -1493,6 +1493,10 @@ create or replace function holdfast.schedule_tick_stored(space text, member text
     ))
     into due
     from next;
+    -- The omitted schedules can have rules that only a newer version can read. Lets another instance try.
+    if due is null and cardinality(unreadable) > 0 then
+      update holdfast.schedule_ticker set until = now_is where namespace = space;
+    end if;
     return json_build_object(
       'state', 'ticked',
       'now', extract(epoch from now_is) * 1000,

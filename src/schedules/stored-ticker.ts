@@ -17,7 +17,7 @@ interface StoredTickerOptions {
 /** Maximum number of due schedules per statement. */
 const maxPerStatement = 1_000
 /**
- * Minimum time between two statements, unless the first returned a full batch. Ticks that become due within this time
+ * Minimum time between two statements, unless the first returned a full batch of schedules to plan. Ticks that become due within this time
  * share a statement.
  */
 const paceMs = 100
@@ -25,6 +25,8 @@ const paceMs = 100
 const pollMs = 5_000
 /** Random delay of an instance that is on standby, so that the instances do not claim at the same time. */
 const spreadMs = 100
+/** Time after which a full batch may contain a locked schedule again. */
+const forgetLockedMs = 1_000
 /** Time after which an unreadable rule is read again. */
 const forgetUnreadableMs = 60_000
 const sweepEveryMs = 3_600_000
@@ -52,6 +54,13 @@ export class StoredTicker {
   /** Keys of schedules whose rules this version cannot read. */
   #unreadable = new Set<string>()
   #forgetAt = 0
+  /** State of each schedule in the plans for the last full batch. */
+  #planned = new Map<string, StoredState>()
+  /**
+   * Keys of schedules that another transaction has locked, with the time until which the batches omit them. Without
+   * this map, 1,000 locked schedules would fill every batch, and no other schedule would tick.
+   */
+  readonly #locked = new Map<string, number>()
   #sweepAt = performance.now() + sweepEveryMs * Math.random()
   #sweptKey = '-9223372036854775808'
   #failure: { readonly error: unknown } | undefined
@@ -140,6 +149,8 @@ export class StoredTicker {
       this.#unreadable.clear()
       this.#forgetAt = sentAt + forgetUnreadableMs
     }
+    for (const [key, until] of this.#locked) if (sentAt >= until) this.#locked.delete(key)
+    const omitted = [...this.#unreadable, ...this.#locked.keys()]
     // Set before the statement is sent, because a notification may arrive before the response.
     this.#wakeAt = Infinity
     const answer = await store.call('tick_stored', [
@@ -147,21 +158,36 @@ export class StoredTicker {
       presence.instanceId,
       JSON.stringify(plans),
       maxPerStatement,
-      arrayLiteral(this.#unreadable),
+      arrayLiteral(omitted),
     ])
     if (answer.state === 'standby') {
       this.#wakeIn(answer.wait_ms + Math.random() * spreadMs)
       return []
     }
     const { due, now, wait_ms: waitMs } = answer
-    if (due.length >= maxPerStatement) this.#wakeAt = sentAt
+    const plannable = this.#withoutLocked(due)
+    if (plannable.length >= maxPerStatement) this.#wakeAt = sentAt
     else if (due.length > 0) this.#wakeAt = Math.min(this.#wakeAt, sentAt + paceMs)
     else if (waitMs !== null) {
       // An unreadable schedule counts as due.
       const minMs = this.#unreadable.size > 0 ? 10 * paceMs : paceMs
       this.#wakeAt = Math.min(this.#wakeAt, Math.max(sentAt + minMs, performance.now() + waitMs))
     }
-    return this.#planAll(due, now)
+    this.#planned = new Map(due.length < maxPerStatement ? [] : plannable.map((state) => [state[0], state]))
+    return this.#planAll(plannable, now)
+  }
+
+  /**
+   * Omits the schedules that a full batch contains unchanged although they were planned. Their rows are locked, so the
+   * statement has skipped them.
+   */
+  #withoutLocked(due: readonly StoredState[]): readonly StoredState[] {
+    if (due.length < maxPerStatement) return due
+    return due.filter((state) => {
+      const isLocked = JSON.stringify(this.#planned.get(state[0])) === JSON.stringify(state)
+      if (isLocked) this.#locked.set(state[0], performance.now() + forgetLockedMs)
+      return !isLocked
+    })
   }
 
   #planAll(due: readonly StoredState[], nowMs: number): object[] {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { defineJob, type Holdfast, implement, UsageError } from '../../src/index.js'
-import { caught, gate, sql, stays, until } from '../setup/facts.js'
+import { caught, gate, sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gapsOf, runsOf, setBack, unproven } from './fixture.js'
 
@@ -283,6 +283,43 @@ test('a stored schedule can be created and removed from SQL, and a rule that no 
   expect(await sql(url, "select holdfast.schedule_remove('from sql') as is_removed")).toEqual([{ is_removed: true }])
   await expect(upsert('neither', 'every => null')).rejects.toThrow('Expected either cron or every, got neither')
   await expect(upsert('zone', "cron => '@daily', timezone => 'Europe/Londn'")).rejects.toThrow('Europe/Londn')
+})
+
+test('a stored schedule ticks while a transaction has locked a full batch of due schedules', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const ran = work([holdfast])
+  const upsertAll = `
+    select count(holdfast.schedule_upsert('locked:' || i, 'idle', 'idle', 'null', every => interval '1 second'))
+    from generate_series(1, 1000) as i`
+  await sql(url, upsertAll)
+  await holdfast.schedules.upsert('free', { every: '1s', job: report, input: { tenant: 1 } })
+  const ticks = () => ran.filter(({ schedule }) => schedule === 'free').length
+  await until('the schedule ticks', () => ticks() > 0)
+  const client = await sqlSession(url)
+  await client.query('begin')
+  await client.query(upsertAll)
+  // By now, the locked schedules are due before each tick of the other schedule.
+  await until('the locked schedules are overdue', async () => {
+    const overdue = "name like 'locked:%' and next_at < clock_timestamp() - interval '1 second'"
+    return (await sql(url, `select from holdfast.schedule where ${overdue}`)).length === 1_000
+  })
+  const before = ticks()
+  await until('the schedule ticks three more times', () => ticks() >= before + 3)
+  await client.query('rollback')
+})
+
+test('an instance that cannot read a due rule leaves the stored schedules to other instances', async () => {
+  const url = await databaseUrl()
+  const fleet = await openFleet(url, 2)
+  work(fleet)
+  const upsert = "select holdfast.schedule_upsert('newer', 'q', 'k', 'null', cron => '0 99 * * *', namespace => $1)"
+  await sql(url, upsert, [fleet[0]!.namespace])
+  const holders = new Set<unknown>()
+  await until('both instances have tried to read the rule', async () => {
+    for (const { instance } of await sql(url, 'select instance from holdfast.schedule_ticker')) holders.add(instance)
+    return holders.size === 2
+  })
 })
 
 test('a schedule in code and a stored schedule do not share a name', async () => {

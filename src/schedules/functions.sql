@@ -380,7 +380,7 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
       select *
       from json_to_recordset(asked) as a (
         key bigint, namespace text, name text, former_key bigint, rule text, overlap text, missed text, catch_up integer, reruns boolean,
-        first_ticks timestamptz[], is_over boolean, job_queue text, job_kind text
+        is_repeated boolean, first_ticks timestamptz[], is_over boolean, job_queue text, job_kind text
       )
       order by key
     loop
@@ -405,6 +405,10 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
       select * into s from holdfast.schedule where schedule.key = id for update;
       if s.job_head is not null then
         perform holdfast.schedule_drop(id);
+        -- After a rename, schedule_drop has also deleted the new name.
+        insert into holdfast.schedule_name
+        select one.key, id
+        where one.key <> id;
         select * into s from holdfast.schedule where schedule.key = id;
       end if;
       now_is := clock_timestamp();
@@ -415,7 +419,8 @@ create or replace function holdfast.schedule_declare(epoch_number integer, membe
         values (id, one.namespace, one.name, one.rule, first, one.overlap, one.missed, one.catch_up, one.reruns)
         returning * into s;
         insert into holdfast.schedule_rule values (id, now_is, one.rule);
-      elsif s.rule = one.rule then
+      -- A repeated declaration of an old instance must not replace the options of a newer instance.
+      elsif s.rule = one.rule and one.is_repeated is not true then
         update holdfast.schedule
         set overlap = one.overlap,
             missed = one.missed,
@@ -635,6 +640,8 @@ create or replace function holdfast.schedule_record_ends(asked json) returns jso
       update holdfast.tick
       set state = case
             when mine.state <> 'returned' then mine.state
+            -- A replaced run must not start again.
+            when stopping is not null then 'cancelled'
             when (select reruns from holdfast.schedule where key = mine.schedule) then 'waiting'
             else 'cancelled'
           end,
@@ -658,7 +665,7 @@ create or replace function holdfast.schedule_record_ends(asked json) returns jso
   end
   $$;
 comment on function holdfast.schedule_record_ends(json) is
-  'Records runs'' results, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
+  'Records runs'' results, each only if the run still has this fencing token: [{"id": key, "at": …, "extra": …, "fence": …, "state": …, "error": …}]. A returned run waits again if the schedule allows reruns and no later tick has replaced the run. Returns the fencing tokens of the recorded runs, and the schedules that have a waiting run.';
 
 create or replace function holdfast.schedule_look(
   epoch_number integer, member text, fences bigint[], max_fence bigint, horizon_ms integer
@@ -793,7 +800,8 @@ create or replace function holdfast.schedule_poll(epoch_number integer, member t
   as $$
   begin
     update holdfast.tick
-    set state = 'waiting',
+    set state = case when stopping is null then 'waiting' else 'cancelled' end,
+        ended_at = case when stopping is not null then clock_timestamp() end,
         attempt = attempt - 1
     where state = 'running'
       and session = epoch_number
@@ -1487,7 +1495,7 @@ create or replace function holdfast.schedule_tick_stored(space text, member text
       coalesce(override, rule),
       (extract(epoch from next_at) * 1000)::bigint,
       catch_up,
-      changed_at::text,
+      changed_at,
       floor(extract(epoch from changed_at) * 1000)::bigint,
       coalesce(override, next_rule, rule)
     ))

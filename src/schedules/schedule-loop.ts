@@ -37,6 +37,8 @@ interface Entry {
   readonly definition: Definition
   /** Key of the schedule to which the name refers. Undefined until the schedule is declared in this epoch. */
   key: string | undefined
+  /** Whether the schedule was declared in any epoch. */
+  isDeclared: boolean
   state: ScheduleState | undefined
   /** Next tick that this instance claims. The instance assumes that other members settle the ticks before it. */
   tickMs: number
@@ -134,6 +136,7 @@ export class ScheduleLoop {
     this.#entries.set(name, {
       definition,
       key: undefined,
+      isDeclared: false,
       state: undefined,
       tickMs: 0,
       wakeAt: Infinity,
@@ -255,20 +258,24 @@ export class ScheduleLoop {
     this.clock.set(row!.now)
     const portion = entries.slice(0, maxPerStatement)
     const { namespace } = this.#options
-    const requests = portion.map(({ definition }) => {
+    const requests = portion.map(({ definition, isDeclared }) => {
       const { name, key, was, rule, overlap, missed, catchUp, reruns, job } = definition
       const { ticks, isOver } = firstTicks(rule, this.clock.now())
       const former = was === undefined ? undefined : keyOfSchedule(namespace, was)
       const options = { rule: rule.text, overlap, missed, catch_up: catchUp, reruns }
       const target = { job_queue: job?.queue, job_kind: job?.kind }
-      return { key, namespace, name, former_key: former, ...options, ...target, first_ticks: ticks, is_over: isOver }
+      const first = { first_ticks: ticks, is_over: isOver }
+      return { key, namespace, name, former_key: former, ...options, is_repeated: isDeclared, ...target, ...first }
     })
     const answer = await this.#store.call('declare', [epoch.number, this.#instance, JSON.stringify(requests)])
     this.clock.set(answer.now)
     const keys = new Map(answer.declared.map(([key, schedule]) => [key, schedule]))
     for (const entry of portion) {
       entry.key = keys.get(entry.definition.key)
-      if (entry.key !== undefined) entry.readiness.succeed()
+      if (entry.key !== undefined) {
+        entry.isDeclared = true
+        entry.readiness.succeed()
+      }
       // If the schedule was closed while the statement was running, ends the new membership.
       if (this.#entries.get(entry.definition.name) !== entry) {
         if (entry.key !== undefined) await this.#withdraw([entry.key])

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { RunReplacedError } from '../../src/index.js'
-import { until } from '../setup/facts.js'
+import { type Holdfast, RunReplacedError } from '../../src/index.js'
+import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
-import { add, gapsOf, gate, runsOf, stopped, unproven, untilRuns } from './fixture.js'
+import { add, gapsOf, gate, runsOf, stopped, unproven, untilMember, untilRuns } from './fixture.js'
 
 const second = 1_000
 
@@ -125,4 +125,44 @@ test('overlap "replace" records a waiting tick as a gap when a later tick arrive
   const done = await untilRuns(holdfast, 'does not stop', ['done'], 2)
   expect(done[0]!.error).toBeUndefined()
   expect(await unproven(url, 'does not stop', second)).toEqual([])
+})
+
+test('overlap "replace" does not start a replaced run again when its instance closes', async () => {
+  const [a, b] = (await openFleet(await databaseUrl(), 2)) as [Holdfast, Holdfast]
+  let isStarted = false
+  const ignoring = add(a, 'replaced', { every: '7d', overlap: 'replace' }, async () => {
+    isStarted = true
+    await new Promise(() => {})
+  })
+  await untilMember(a, 'replaced')
+  const first = await a.schedules.run('replaced')
+  await until('the first run has started', () => isStarted)
+  const ticks: number[] = []
+  add(b, 'replaced', { every: '7d', overlap: 'replace' }, ({ tick }) => ticks.push(tick.getTime()))
+  await untilMember(b, 'replaced')
+  const next = await b.schedules.run('replaced')
+  await ignoring.close({ within: 0 })
+  await untilRuns(b, 'replaced', ['done'])
+  expect(ticks).toEqual([next!.getTime()])
+  const states = (await runsOf(b, 'replaced')).map(({ tick, state }) => [tick, state])
+  expect(states).toEqual([
+    [first, 'cancelled'],
+    [next, 'done'],
+  ])
+})
+
+test('overlap "replace" does not start a replaced run again if the response of its start was lost', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  let starts = 0
+  add(holdfast, 'unknown', { every: '7d', overlap: 'replace' }, () => {
+    starts++
+  })
+  await untilMember(holdfast, 'unknown')
+  await holdfast.schedules.run('unknown')
+  await untilRuns(holdfast, 'unknown', ['done'])
+  // The instance does not know this run, as after a lost response.
+  await sql(url, "update holdfast.tick set state = 'running', stopping = 'replaced', ended_at = null")
+  await untilRuns(holdfast, 'unknown', ['cancelled'])
+  expect(starts).toBe(1)
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import type { Holdfast } from '../../src/index.js'
+import { defineJob, type Holdfast } from '../../src/index.js'
 import { sql, stays, until } from '../setup/facts.js'
-import { databaseUrl, open } from '../setup/instances.js'
+import { anchorPid, databaseUrl, open, openFleet } from '../setup/instances.js'
 import { add, gapsOf, runsOf, unproven, untilMember, untilRuns } from './fixture.js'
 
 const ruleOf = async (holdfast: Holdfast, name: string) => (await holdfast.schedules.find(name))!.rule.everyMs
@@ -147,6 +147,34 @@ test('the latest declaration determines all options except the rule', async () =
   expect(await sql(url, 'select overlap, missed, catch_up, reruns from holdfast.schedule')).toEqual([
     { overlap: 'queue', missed: 'all', catch_up: 7, reruns: false },
   ])
+})
+
+test('an old instance that loses its session does not restore its options', async () => {
+  const url = await databaseUrl()
+  const [old, young] = (await openFleet(url, 2)) as [Holdfast, Holdfast]
+  add(old, 'options', { every: '1h', crashed: 'rerun' })
+  await untilMember(old, 'options')
+  add(young, 'options', { every: '1h', crashed: 'record' })
+  await untilMember(young, 'options')
+  const session = async () => {
+    const member = 'select session from holdfast.schedule_member where instance = $1'
+    return (await sql<{ session: number }>(url, member, [old.id]))[0]?.session
+  }
+  const before = await session()
+  await sql(url, 'select pg_terminate_backend($1)', [await anchorPid(url, old)])
+  await until('the old instance has declared the schedule again', async () => {
+    const now = await session()
+    return now !== undefined && now !== before
+  })
+  expect(await sql(url, 'select reruns from holdfast.schedule')).toEqual([{ reruns: false }])
+})
+
+test('a stored schedule that code replaces under a new name has the new name', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  await holdfast.schedules.upsert('before', { every: '1h', job: defineJob<null>('kind'), input: null })
+  add(holdfast, 'after', { every: '1h', was: 'before' })
+  await untilMember(holdfast, 'after')
+  expect((await holdfast.schedules.find('before'))!.name).toBe('after')
 })
 
 test('an instance does not run a schedule with the rule of a newer version that it cannot read', async () => {

@@ -44,7 +44,7 @@ app.post('/webhooks/payments', events.express(), async (request, response) => {
 
 // After the routes, because Express calls an error handler only for the routes before it.
 app.use((error: unknown, _request: Request, response: Response, next: NextFunction) => {
-  if (error instanceof LockTimeoutError) return response.status(409).json({ busy: error.lock })
+  if (error instanceof LockTimeoutError) return response.status(409).set('retry-after', '1').json({ busy: error.lock })
   if (error instanceof LimitReachedError)
     return response.status(429).set('retry-after', '1').json({ busy: error.limit })
   next(error)

@@ -49,7 +49,7 @@ app.register(async (scope) => {
 })
 
 app.setErrorHandler((error, _request, reply) => {
-  if (error instanceof LockTimeoutError) return reply.code(409).send({ busy: error.lock })
+  if (error instanceof LockTimeoutError) return reply.code(409).header('retry-after', '1').send({ busy: error.lock })
   if (error instanceof LimitReachedError) return reply.code(429).header('retry-after', '1').send({ busy: error.limit })
   throw error
 })

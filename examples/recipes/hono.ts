@@ -42,7 +42,7 @@ app.post('/webhooks/payments', events.hono(), async (c) => {
 })
 
 app.onError((error, c) => {
-  if (error instanceof LockTimeoutError) return c.json({ busy: error.lock }, 409)
+  if (error instanceof LockTimeoutError) return c.json({ busy: error.lock }, 409, { 'retry-after': '1' })
   if (error instanceof LimitReachedError) return c.json({ busy: error.limit }, 429, { 'retry-after': '1' })
   throw error
 })

@@ -66,10 +66,9 @@ async function answer(request: Request) {
   try {
     return await route(request, detail)
   } catch (error) {
-    if (error instanceof LeaseTimeoutError) return Response.json({ busy: error.lease }, { status: 409 })
-    if (error instanceof LimitReachedError) {
-      return Response.json({ busy: error.limit }, { status: 429, headers: { 'retry-after': '1' } })
-    }
+    const headers = { 'retry-after': '1' }
+    if (error instanceof LeaseTimeoutError) return Response.json({ busy: error.lease }, { status: 409, headers })
+    if (error instanceof LimitReachedError) return Response.json({ busy: error.limit }, { status: 429, headers })
     throw error
   }
 }

@@ -1,12 +1,19 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Once } from '../once/index.js'
-import { bytesOf, hasBody, headerOf, peekBody, protectNode } from './node.js'
+import { bytesOf, hasBody, headerOf, peekBody, protectNode, unknownBody } from './node.js'
 import type { Exchange, Policy } from './policy.js'
 import { problemResponse } from './response.js'
 import { sendRecorded } from './response-capture.js'
 
 /** A request with the properties that body parsers and routers add. */
-type ParsedRequest = IncomingMessage & { body?: unknown; rawBody?: unknown; originalUrl?: string }
+type ParsedRequest = IncomingMessage & {
+  body?: unknown
+  rawBody?: unknown
+  /** Uploaded file or files. */
+  file?: unknown
+  files?: object
+  originalUrl?: string
+}
 
 export function protectExpress(once: Once, policy: Policy) {
   return (req: ParsedRequest, res: ServerResponse, next: (error?: unknown) => void): void => {
@@ -52,9 +59,23 @@ function exchangeOf(req: ParsedRequest): Exchange {
     path: req.originalUrl ?? req.url ?? '',
     header: (name) => headerOf(req, name),
     body: async () => {
-      const read = req.rawBody ?? req.body
-      const isUnread = read === undefined && !req.readableEnded
-      return isUnread ? peekBody(req) : bytesOf(read, hasBody(req))
+      if (isUnread(req)) return peekBody(req)
+      // Parsers such as multer store uploaded files separately from the other fields, and often on disk.
+      const isUpload = req.file !== undefined || Object.keys(req.files ?? {}).length > 0
+      if (isUpload && !req.rawBody) throw unknownBody('uploaded files', 'request.body does not contain the files')
+      return bytesOf(req.rawBody ?? req.body, hasBody(req))
     },
   }
+}
+
+/**
+ * Whether no parser has read the body. The parsers of Express 4 set `request.body` to an empty object before they check
+ * the content type, and leave bodies of other types unread.
+ */
+function isUnread(req: ParsedRequest): boolean {
+  const read = req.rawBody ?? req.body
+  if (req.readableEnded) return false
+  if (read === undefined) return true
+  const isEmptyObject = read?.constructor === Object && Object.keys(read).length === 0
+  return isEmptyObject && hasBody(req) && !req.readableDidRead
 }

@@ -1,3 +1,4 @@
+import { UsageError } from '../base/index.js'
 import type { Once } from '../once/index.js'
 import { type Exchange, type Policy, respond } from './policy.js'
 import type { RecordedResponse } from './response.js'
@@ -29,6 +30,12 @@ export function exchangeOfRequest(request: Request): Exchange {
 }
 
 export async function readResponse(response: Response): Promise<RecordedResponse> {
+  if (response.type === 'error') {
+    throw new UsageError(
+      'Expected the handler to return a response with a status, got Response.error()',
+      'Throw an error, or return a response with status 500.',
+    )
+  }
   return {
     status: response.status,
     statusText: response.statusText,

@@ -61,7 +61,8 @@ const maxKeyLength = 255
  * Implements the `Idempotency-Key` header (draft-ietf-httpapi-idempotency-key-header): a repeated request takes effect
  * once and receives the first response. Responds with 400 if the key is missing, 409 while the first request is in
  * flight, and 422 if the key is reused with a different method, path or body. If the response is 500 or above, or the
- * handler throws, the key stays free.
+ * handler throws, the key stays free. The key also stays free after status 425 or 429, and after a status from 400 to
+ * 499 with the header `retry-after`.
  *
  * @example
  * const idempotency = idempotent(holdfast.once, { scope: (request) => request.user.id, retain: '24h' })

@@ -79,7 +79,8 @@ function isStream(parsed: unknown): boolean {
   return typeof parsed === 'object' && parsed !== null && ('pipe' in parsed || 'getReader' in parsed)
 }
 
-function unknownBody(got: string, reason: string): UsageError {
+/** Returns the error for a body that cannot be compared. */
+export function unknownBody(got: string, reason: string): UsageError {
   return new UsageError(
     `Expected the request's body in request.rawBody or request.body, got ${got}: ${reason}`,
     "Holdfast compares the body with the first request's body. Set request.rawBody to the body's bytes, or pass the `fingerprint` option to webhooks.",
@@ -93,6 +94,8 @@ function unknownBody(got: string, reason: string): UsageError {
 export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
   if (!hasBody(req)) return Promise.resolve(Buffer.alloc(0))
   return new Promise((resolve, reject) => {
+    // A stream that was destroyed before emits no further events.
+    if (req.destroyed) return reject(cutError())
     const chunks: Buffer[] = []
     const stop = () => {
       req.off('readable', read).off('error', fail).off('close', cut)
@@ -101,7 +104,7 @@ export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
       stop()
       reject(error)
     }
-    const cut = () => fail(new Error('The connection was closed before the end of the request'))
+    const cut = () => fail(cutError())
     const read = () => {
       for (let chunk = req.read(); chunk !== null; chunk = req.read()) chunks.push(chunk as Buffer)
       if (!req.complete) return
@@ -112,4 +115,8 @@ export function peekBody(req: IncomingMessage): Promise<Uint8Array> {
     }
     req.on('readable', read).on('error', fail).on('close', cut)
   })
+}
+
+function cutError(): Error {
+  return new Error('The connection was closed before the end of the request')
 }

@@ -76,7 +76,7 @@ export async function respond(
   const work = async (delivery: Delivery) => {
     for (const request of exchange.handlerArguments) deliveries.set(request, delivery)
     const response = await handle()
-    if (response.status >= 500) throw new NotRecordedSignal(response)
+    if (!isFinal(response)) throw new NotRecordedSignal(response)
     return response
   }
   try {
@@ -88,6 +88,12 @@ export async function respond(
     if (isInstance(error, FingerprintMismatchError)) return policy.mismatch()
     throw error
   }
+}
+
+/** Returns false if the response says that a later attempt may succeed. */
+function isFinal({ status, headers }: RecordedResponse): boolean {
+  if (status >= 500 || status === 425 || status === 429) return false
+  return status < 400 || !headers.some(([name]) => name.toLowerCase() === 'retry-after')
 }
 
 /** Returns a digest that identifies a request's content. */

@@ -99,10 +99,13 @@ export class ResponseCapture {
         return res
       },
     )
-    res.once('close', () => {
+    const onClose = () => {
       if (this.#isEnded) return
       this.#openTimer = setTimeout(() => reject(new Error('The handler did not end its response')), maxOpenMs).unref()
-    })
+    }
+    // If the client disconnected while the key was being claimed, the response emits no further `close`.
+    if (res.closed || res.destroyed) onClose()
+    else res.once('close', onClose)
   }
 
   #append(chunk: Chunk, encoding: unknown): void {

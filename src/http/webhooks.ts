@@ -47,7 +47,8 @@ const keyHint =
 /**
  * Handles each webhook event once, even if it is delivered several times and to several processes. A duplicate receives
  * the first response. If the first delivery is still in flight after `wait`, the duplicate receives status 202. After a
- * response of 500 or above, or an error, the sender's next attempt handles the event.
+ * response of 500 or above, or an error, the sender's next attempt handles the event. The same applies to status 425 or
+ * 429, and to a status from 400 to 499 with the header `retry-after`.
  *
  * Each delivery is compared with the first delivery that has the same key. A delivery with a different body receives
  * status 422 and is not handled, and the `delivery.mismatched` event reports the key.

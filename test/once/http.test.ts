@@ -1,10 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { buffer, text } from 'node:stream/consumers'
 import express from 'express'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { deliveryOf, idempotent, webhooks } from '../../src/http/index.js'
+import { ResponseCapture } from '../../src/http/response-capture.js'
 import { Holdfast, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, until, within } from '../setup/facts.js'
@@ -241,6 +242,26 @@ describe.each(Object.entries(frameworks))('%s', (name, framework: Framework) => 
       expect(again).toMatchObject({ status: 400, body: Buffer.from('no such invoice') })
       expect(tries).toBe(1)
       expect(await countEffects(fresh.url, `${name} refused`)).toBe(0)
+    })
+
+    test.each<[string, Awaited<ReturnType<Service['handle']>>]>([
+      ['425', { status: 425 }],
+      ['429', { status: 429 }],
+      ['409 and retry-after', { status: 409, headers: [['Retry-After', '1']] }],
+    ])('a response with status %s is not recorded, and its effect is rolled back', async (what, busy) => {
+      let tries = 0
+      const url = await start({
+        async handle(_, tx) {
+          await effect(tx!, `${name} ${what}`)
+          return ++tries === 1 ? busy : { status: 202, headers: [['retry-after', '1']], body: 'accepted' }
+        },
+      })
+      expect((await event(url, what)).status).toBe(busy.status)
+      for (let delivery = 2; delivery <= 3; delivery++) {
+        expect(await event(url, what)).toMatchObject({ status: 202, body: Buffer.from('accepted') })
+      }
+      expect(tries).toBe(2)
+      expect(await countEffects(fresh.url, `${name} ${what}`)).toBe(1)
     })
 
     test('one of 20 concurrent duplicates is handled', async () => {
@@ -619,6 +640,15 @@ describe('invalid input', () => {
     expect(printed).toHaveBeenCalledTimes(3)
   })
 
+  test('a fetch handler that returns Response.error() fails, and the key stays free', async () => {
+    const { once } = await open({ url: fresh.url })
+    const responses = [Response.error(), new Response('done'), new Response('again')]
+    const handle = webhooks(once, { key: () => 'error response' }).fetch(() => responses.shift()!)
+    const send = () => handle(new Request('http://x/', { method: 'POST', body: '{}' }))
+    expect((await caught(UsageError, send)).message).toContain('got Response.error()')
+    for (let delivery = 2; delivery <= 3; delivery++) expect(await (await send()).text()).toBe('done')
+  })
+
   test('middleware ends the response if the promise of an asynchronous next rejects', async () => {
     const { once } = await open({ url: fresh.url })
     const middleware = webhooks(once, { key: () => `rejected:${randomBytes(8).toString('hex')}` }).express()
@@ -632,6 +662,83 @@ describe('invalid input', () => {
     )
     expect((await post(await listen(server), '{}', json)).status).toBe(500)
     expect(errors).toMatchObject([{ message: 'rejected' }])
+  })
+
+  test('a handler that never ends its response is given up, also if the client disconnected before', async () => {
+    const arrived = gate()
+    const closing = new Promise<ServerResponse>((resolve) => {
+      const server = createServer((_, response) => {
+        response.once('close', () => resolve(response))
+        arrived.open()
+      })
+      void listen(server).then((url) => {
+        const sending = request(url).on('error', () => {})
+        sending.end()
+        void arrived.opened.then(() => sending.destroy())
+      })
+    })
+    const response = await closing
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const captured = new ResponseCapture(response).response.catch((error) => error)
+    vi.advanceTimersByTime(60_000)
+    vi.useRealTimers()
+    expect(await within(1_000, 'The end of the wait', captured)).toMatchObject({
+      message: 'The handler did not end its response',
+    })
+  })
+
+  test('a request whose client disconnects while the scope is computed fails', async () => {
+    const { once } = await open({ url: fresh.url })
+    const arrived = gate()
+    const scope = async (request: IncomingMessage) => {
+      const closed = new Promise((resolve) => request.once('close', resolve))
+      arrived.open()
+      await closed
+      return 'user'
+    }
+    const middleware = idempotent(once, { scope }).express()
+    const failing = new Promise<unknown>((resolve) => {
+      const server = createServer((request, response) =>
+        middleware(
+          request.on('error', () => {}),
+          response,
+          resolve,
+        ),
+      )
+      void listen(server).then((url) => {
+        const headers = { 'idempotency-key': '"cut"', 'content-length': '10' }
+        const sending = request(url, { method: 'POST', headers }).on('error', () => {})
+        sending.flushHeaders()
+        void arrived.opened.then(() => sending.destroy())
+      })
+    })
+    expect(await within(3_000, 'The failure', failing)).toMatchObject({
+      message: 'The connection was closed before the end of the request',
+    })
+  })
+
+  test('bodies that the parsers of Express 4 left unread are compared', async () => {
+    const { once } = await open({ url: fresh.url })
+    const app = express()
+    // The parsers of Express 4 set an empty body before they check the content type.
+    const parserOfExpress4: express.RequestHandler = (request, _response, next) => {
+      request.body ??= {}
+      next()
+    }
+    const user = randomBytes(8).toString('hex')
+    const guard = idempotent(once, { scope: () => user }).express()
+    app.post('/', parserOfExpress4, express.json(), guard, async (request, response) => {
+      response.end(`handled ${await text(request)}`)
+    })
+    const url = await listen(createServer(app))
+    const send = async (body: string) => {
+      const response = await post(url, body, { 'content-type': 'application/xml', 'idempotency-key': '"xml"' })
+      return [response.status, response.body.toString()]
+    }
+    expect(await send('<pay>1</pay>')).toEqual([200, 'handled <pay>1</pay>'])
+    expect((await send('<pay>2</pay>'))[0]).toBe(422)
+    expect(await send('<pay>1</pay>')).toEqual([200, 'handled <pay>1</pay>'])
   })
 
   describe('a request body in Express', () => {
@@ -688,6 +795,19 @@ describe('invalid input', () => {
       })
       expect([status, handled]).toEqual([500, 0])
       expect(error!.message).toContain(message)
+    })
+
+    test.each<[string, object]>([
+      ['one file', { file: { originalname: 'invoice.pdf' } }],
+      ['a list of files', { files: [{ originalname: 'invoice.pdf' }] }],
+    ])('an upload of %s is an error, because the parsed body contains only the other fields', async (_, upload) => {
+      const parse = async (request: express.Request) => {
+        Object.assign(request, upload, { rawBody: undefined, body: { note: 'the same' } })
+        await buffer(request)
+      }
+      const { status, handled, error } = await send(parse)
+      expect([status, handled]).toEqual([500, 0])
+      expect(error!.message).toContain('got uploaded files: request.body does not contain the files')
     })
 
     test('a body whose bytes are stored in rawBody is accepted', async () => {

@@ -43,7 +43,11 @@ test.each(waysOf(Object.entries(shops)))(
     const lock = await outside.locks.acquire('report:2026-07-01')
     const permit = await outside.limits.acquire('export:ada', { max: 1 })
     const refused = await report()
-    expect([refused.status, await refused.json()]).toEqual([409, { busy: 'report:2026-07-01' }])
+    expect([refused.status, refused.headers.get('retry-after'), await refused.json()]).toEqual([
+      409,
+      '1',
+      { busy: 'report:2026-07-01' },
+    ])
     const limited = await exported()
     expect([limited.status, limited.headers.get('retry-after'), await limited.json()]).toEqual([
       429,

@@ -7,7 +7,7 @@ import { LimitReachedError, LockTimeoutError } from 'holdfast'
 export class BusyFilter implements ExceptionFilter {
   catch(error: LockTimeoutError | LimitReachedError, host: ArgumentsHost) {
     const response = host.switchToHttp().getResponse<Response>()
-    if (error instanceof LockTimeoutError) response.status(409).json({ busy: error.lock })
+    if (error instanceof LockTimeoutError) response.status(409).set('retry-after', '1').json({ busy: error.lock })
     else response.status(429).set('retry-after', '1').json({ busy: error.limit })
   }
 }

@@ -72,6 +72,11 @@ export class Attempts {
     return this.#queue.length + this.#batchBuffer.size
   }
 
+  /** Number of jobs that fit into the free slots, at `perSlot` jobs per slot. Negative if jobs are waiting for a slot. */
+  room(perSlot: number): number {
+    return (this.#concurrency - this.#usedSlots) * perSlot - this.#batchBuffer.countBy(perSlot) - this.#queue.length
+  }
+
   /** Number of jobs that are queued although a slot is free. A value above 0 indicates a bug in this code. */
   get stuck(): number {
     return this.#usedSlots < this.#concurrency ? this.#queue.length : 0

@@ -71,6 +71,17 @@ export class BatchBuffer<Job extends Batchable> {
     return this.#size
   }
 
+  /**
+   * Number of collected jobs, of which `perSlot` fill a slot. Jobs of a larger batch count as a part of one. They use no
+   * slot yet, and more jobs can join them.
+   */
+  countBy(perSlot: number): number {
+    let count = 0
+    for (const { jobs } of this.#kinds.values())
+      count += Math.floor((jobs.length * perSlot) / jobs[0]!.definition.batch!.size)
+    return count
+  }
+
   add(job: Job): void {
     const { kind, batch } = job.definition
     const waitMs = batch!.waitMs

@@ -134,13 +134,14 @@ export class Claims {
     }
   }
 
-  /** Returns jobs to their queues if the response to their claim was lost. */
-  async returnUnanswered(epoch: Epoch): Promise<void> {
+  /** Returns jobs to their queues if the response to their claim was lost. Resolves to whether there may have been such jobs. */
+  async returnUnanswered(epoch: Epoch): Promise<boolean> {
     const forgetBefore = performance.now() - 60_000
     const failed = [...this.#unanswered].filter(([, at]) => at !== Number.POSITIVE_INFINITY)
-    if (failed.length === 0) return
+    if (failed.length === 0) return false
     await this.#store.run('give_back', [epoch.number, arrayLiteral(failed.map(([token]) => token))])
     for (const [token, at] of failed) if (at < forgetBefore) this.#unanswered.delete(token)
+    return true
   }
 }
 

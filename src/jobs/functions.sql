@@ -587,14 +587,17 @@ create or replace function holdfast.job_enqueue(
     end if;
     with enqueued as (
       insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links, meta)
-      select queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links, meta::json
+      select queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links, case when json_typeof(meta) = 'object' then meta end
       from (
         select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload, e.meta
         from json_to_recordset(heads)
           as h (id bigint, queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, log json[], links jsonb,
             after_input integer, last_input integer)
-        join rows from (json_array_elements(inputs), json_array_elements_text(metas)) with ordinality as e (payload, meta, at)
-          on at > h.after_input and at <= h.last_input
+        -- Uses an equality, because comparing each head with each input would take a long time for a large workflow.
+        cross join lateral generate_series(h.after_input + 1, h.last_input) as g (input)
+        join rows from (json_array_elements(inputs), json_array_elements(metas)) with ordinality as e (payload, meta, at)
+          on at = g.input
+        order by at
         offset 0
       ) as numbered
       returning id, queue
@@ -635,7 +638,8 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
       select
         -- A payload of JSON null is read as an SQL null.
         coalesce(id, nextval('holdfast.job_number')), queue, priority, kind, coalesce(payload, 'null'), coalesce(failed, 0), max_crashes,
-        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), log, links, meta::json
+        coalesce(run_at, clock_timestamp() + make_interval(secs => coalesce(delay_ms, 0) / 1000.0)), log, links,
+        case when json_typeof(meta) = 'object' then meta end
       from (
         select h.*, e.payload, e.meta
         from (
@@ -651,7 +655,7 @@ create or replace function holdfast.job_enqueue_waiting(heads json, inputs json,
         ) as h
         -- Uses an equality, because comparing each head with each input would take a long time for a large workflow.
         cross join lateral generate_series(h.after_input + 1, h.last_input) as g (input)
-        join rows from (json_array_elements(inputs), json_array_elements_text(metas)) with ordinality as e (payload, meta, at)
+        join rows from (json_array_elements(inputs), json_array_elements(metas)) with ordinality as e (payload, meta, at)
           on at = g.input
         order by at
         offset 0
@@ -1002,10 +1006,13 @@ create or replace function holdfast.job_enqueue_unique(
         json_to_recordset(heads) as (queue bigint, kind text, priority smallint, failed integer, max_crashes smallint, delay_ms bigint,
           run_at timestamptz, log json[], links jsonb, "unique" jsonb),
         json_array_elements(inputs),
-        json_array_elements_text(metas)
+        json_array_elements(metas)
       ) with ordinality as a (queue, kind, priority, failed, max_crashes, delay_ms, run_at, log, links, unique_by, payload, meta, at)
       order by a.queue, a.kind collate "C", a.unique_by->>'key' collate "C", a.at
     loop
+      if json_typeof(one.meta) = 'null' then
+        one.meta := null;
+      end if;
       loop
         select
           u.id, u.until, u.expires_at <= clock_timestamp() as is_over, coalesce(f.state in ('waiting', 'ready'), false) as waits,
@@ -1050,6 +1057,8 @@ create or replace function holdfast.job_enqueue_unique(
               where u.queue = one.queue and u.kind = one.kind and u.key = one.key and u.id = held.id
               for key share;
             else
+              -- An older snapshot would not show that a claim has taken the job.
+              perform holdfast.require_read_committed();
               perform
               from holdfast.unique_job u
               where u.queue = one.queue and u.kind = one.kind and u.key = one.key and u.id = held.id
@@ -1058,8 +1067,9 @@ create or replace function holdfast.job_enqueue_unique(
             continue when not found or not holdfast.job_lock_waiting(held.id, one.existing <> 'keep');
             if one.existing <> 'keep' then
               perform holdfast.job_replace(
-                held.id, one.payload, one.meta::json, one.priority, one.due_at, (one.links->>'startBy')::timestamptz
+                held.id, one.payload, one.meta, one.priority, one.due_at, (one.links->>'startBy')::timestamptz
               );
+              has_waiting := has_waiting or one.due_at is not null;
             end if;
             at_once := at_once || one.queue;
           end if;
@@ -1077,21 +1087,21 @@ create or replace function holdfast.job_enqueue_unique(
             'run_at', one.due_at, 'failed', one.failed, 'log', one.log, 'links', new_links, 'after_input', 0, 'last_input', 1
           )),
           json_build_array(one.payload),
-          json_build_array(one.meta::json),
+          json_build_array(one.meta),
           is_alone
         );
       elsif one.due_at is not null then
         insert into holdfast.waiting (id, queue, priority, kind, payload, failed, max_crashes, run_at, log, links, meta)
         values (
           number, one.queue, one.priority, one.kind, one.payload, coalesce(one.failed, 0), one.max_crashes, one.due_at, one.log, new_links,
-          one.meta::json
+          one.meta
         );
         has_waiting := true;
       else
         insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links, meta)
         values (
           one.queue, number, number, this_era, one.priority, one.kind, one.payload, one.failed, nullif(one.max_crashes, 3), one.log, new_links,
-          one.meta::json
+          one.meta
         );
         at_once := at_once || one.queue;
       end if;
@@ -1124,7 +1134,8 @@ create or replace function holdfast.job_retake_key(job_id bigint, job_queue bigi
     set id = excluded.id,
         until = excluded.until,
         expires_at = null
-    where held.expires_at <= clock_timestamp();
+    where held.expires_at <= clock_timestamp()
+      or held.id = excluded.id;
     return found;
   end
   $$;
@@ -1544,6 +1555,7 @@ create or replace function holdfast.job_claim_skipped(
   as $$
   declare
     keyed record;
+    left_over integer;
   begin
     with gone as (
       delete from holdfast.job_skipped
@@ -1573,6 +1585,40 @@ create or replace function holdfast.job_claim_skipped(
     join holdfast.job j on j.id = gone.id and j.entry = gone.entry
     where not exists (select from holdfast.job_removed r where r.entry = j.entry)
       and not holdfast.job_is_late(j.links);
+    left_over := most - coalesce(cardinality(ids), 0);
+    -- Jobs with a busy key, of which there may be many, must not prevent other jobs from being claimed.
+    with wanted as materialized (
+      select job_skipped.*, j.links->'unique'->>'key' as key
+      from holdfast.job_skipped
+      join holdfast.job j on j.id = job_skipped.id and j.entry = job_skipped.entry
+      where job_skipped.queue = any(queues)
+        and job_skipped.queue <> all(paused)
+        and job_skipped.kind = any(kinds)
+        and job_skipped.has_key
+        and not holdfast.job_is_late(j.links)
+    ),
+    locked as materialized (
+      select wanted.id, wanted.entry, wanted.priority
+      from (select * from wanted order by priority desc, entry) as wanted
+      join holdfast.unique_job u using (queue, kind, key, id)
+      order by wanted.priority desc, wanted.entry
+      limit left_over
+      for update of u skip locked
+    ),
+    chosen as materialized (
+      select id, entry
+      from (
+        select * from locked
+        union all
+        -- Jobs that no longer hold a key, for example because their window has expired.
+        select wanted.id, wanted.entry, wanted.priority
+        from wanted
+        left join holdfast.unique_job u using (queue, kind, key, id)
+        where u.id is null
+      ) as either
+      order by priority desc, entry
+      limit left_over
+    )
     select k.*
     into keyed
     from (
@@ -1584,21 +1630,10 @@ create or replace function holdfast.job_claim_skipped(
         )
         order by j.priority desc, j.entry
       ) as keyed
-      from (
-        select *
-        from holdfast.job_skipped
-        where job_skipped.queue = any(queues)
-          and job_skipped.queue <> all(paused)
-          and job_skipped.kind = any(kinds)
-          and job_skipped.has_key
-        order by job_skipped.priority desc, job_skipped.entry
-        -- Reads more jobs than it claims, because jobs with a busy key must not prevent other jobs from being claimed.
-        limit most - coalesce(cardinality(ids), 0) + 20
-      ) as skipped
-      join holdfast.job j on j.id = skipped.id and j.entry = skipped.entry
-      where not holdfast.job_is_late(j.links)
+      from chosen
+      join holdfast.job j on j.id = chosen.id and j.entry = chosen.entry
     ) as s
-    cross join lateral holdfast.job_claim_keyed(s.keyed, most - coalesce(cardinality(ids), 0)) as k
+    cross join lateral holdfast.job_claim_keyed(s.keyed, left_over) as k
     where s.keyed is not null;
     ids := nullif(coalesce(ids, '{}') || coalesce(keyed.ids, '{}'), '{}');
     texts := nullif(concat_ws(',', texts, keyed.texts), '');
@@ -2478,6 +2513,7 @@ create or replace function holdfast.job_stop(job_id bigint, new_state text, reas
       perform holdfast.job_remove(job_id);
       holds := 'all';
     end if;
+    delete from holdfast.dependency where job = job_id;
     if left_list is not null then
       follow_ups := array[holdfast.job_look_at_list(left_list)];
     end if;
@@ -2774,6 +2810,14 @@ create or replace function holdfast.job_re_enter(before timestamptz) returns boo
     ) then
       return false;
     end if;
+    -- A transaction that is replacing one of these jobs has locked its key.
+    perform
+    from (
+      select queue, kind, links->'unique'->>'key' as key, id from holdfast.job_ready where entered_at < before and links ? 'unique' limit most + 1
+    ) as keyed
+    join holdfast.unique_job u using (queue, kind, key, id)
+    order by u.queue, u.kind collate "C", u.key collate "C"
+    for update of u;
     if (select count(*) from (select from holdfast.job_ready where entered_at < before limit most + 1) as ready) > most then
       return false;
     end if;
@@ -2919,6 +2963,16 @@ comment on function holdfast.job_archive_ended(integer, bigint, integer) is
   'Moves ended jobs, whose kind is kept for longer than retain days, to job_archive before their partitions are dropped. Reads up to '
   'max_count jobs with ids above after_id. Returns the id of the last job that was read, or null if there are no more jobs.';
 
+create or replace function holdfast.job_has_entry(before timestamptz) returns boolean
+  language sql stable
+  set search_path = pg_catalog, pg_temp
+  as $$
+    select exists (select from holdfast.job where entered_at < before)
+  $$;
+comment on function holdfast.job_has_entry(timestamptz) is
+  'Returns whether job still has entries that are older than this. Then the ends and the removals of this age must be kept, because without them '
+  'these jobs would be ready again.';
+
 create or replace function holdfast.job_roll_partitions(retain integer) returns void
   language plpgsql
   -- Runs as the schema's owner, because workers have no right to create tables.
@@ -2992,6 +3046,8 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
           may_drop := not holdfast.job_has_unarchived(retain, past.bound);
           if kept.parent = 'job' and may_drop then
             may_drop := holdfast.job_re_enter(past.bound);
+          elsif may_drop then
+            may_drop := not holdfast.job_has_entry(past.bound);
           end if;
           if may_drop then
             execute format('drop table %I.%I', schema, past.relname);
@@ -3012,6 +3068,8 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
         -- job_re_enter creates second entries, so it must only run if the first ones are dropped. "null and f()" evaluates f().
         if may_drop and kept.parent = 'job' then
           may_drop := holdfast.job_re_enter((today - retain)::timestamptz);
+        elsif may_drop then
+          may_drop := not holdfast.job_has_entry((today - retain)::timestamptz);
         end if;
         if may_drop then
           -- Uses truncate instead of delete, because a publication rejects deletes from a table without a replica identity. The table is
@@ -3049,8 +3107,9 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
       and (select true from holdfast.waiting where waiting.id = e.job limit 1) is null
       and (select true from holdfast.job_stopped where job_stopped.id = e.job limit 1) is null
       and (select true from holdfast.job_archive where job_archive.id = e.job) is null;
-    -- The entries themselves are kept for up to twice the retention time.
-    delete from holdfast.job_removed where removed_at < (today - 2 * retain - 2)::timestamptz;
+    if not holdfast.job_has_entry((today - retain)::timestamptz) then
+      delete from holdfast.job_removed where removed_at < (today - retain)::timestamptz;
+    end if;
   end
   $$;
 comment on function holdfast.job_roll_partitions(integer) is
@@ -3141,8 +3200,9 @@ create or replace function holdfast.job_expire(max_count integer)
           return next;
         end if;
       exception
-        -- The next run tries again.
-        when lock_not_available then null;
+        -- The next run tries again. A transaction that has locked many jobs must not delay maintenance by a wait for each of them.
+        when lock_not_available then
+          perform set_config('lock_timeout', '1ms', true);
       end;
     end loop;
   end

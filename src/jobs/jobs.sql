@@ -471,6 +471,7 @@ with candidate as materialized (
         where u.queue = job_stopped.queue
           and u.kind = job_stopped.kind
           and u.key = job_stopped.links->'unique'->>'key'
+          and u.id <> job_stopped.id
           and (u.expires_at is null or u.expires_at > clock_timestamp())
       )
     )

@@ -48,8 +48,9 @@ const maxMoved = 500
 const maxArchived = 1_000
 /** Maximum number of jobs that one statement expires. The statement blocks claims on the jobs' queues. */
 const maxExpired = 100
-/** Delay of the next maintenance run if the current run may have missed work. */
+/** Delay of the next maintenance run if the current run may have missed work. Doubles while runs find locked jobs and move nothing. */
 const leftMs = 20
+const maxLeftMs = 320
 /** Maximum delay of the timer, because Node.js timers are limited to 24 days. Maintenance usually runs much earlier. */
 const maxWaitMs = 86_400_000
 const rollEveryMs = 3_600_000
@@ -74,6 +75,7 @@ export class Maintenance {
   #busyMs = busyMs
   #rolledAt = Number.NEGATIVE_INFINITY
   #failures = 0
+  #leftMs = leftMs
   #isRequested = false
   /** Whether the next run is planned only because of the time since the last run. */
   #isRoutine = false
@@ -184,7 +186,8 @@ export class Maintenance {
       this.#worksFrom = row!.works_from
       this.#busyMs = busyMs * Math.max(1, row!.epochs / maxAtBusyRate)
       // If the time has passed, an open transaction has locked a due job. The next run tries to move the job.
-      if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : leftMs
+      this.#leftMs = row!.moved === 0 && row!.due_ms === 0 ? Math.min(2 * this.#leftMs, maxLeftMs) : leftMs
+      if (row!.due_ms !== null) dueMs = row!.due_ms > 0 ? row!.due_ms : this.#leftMs
       // Another instance is running maintenance, and may have started before the request arrived.
       if (row!.moved === null && isCalled) {
         this.#isRequested = true

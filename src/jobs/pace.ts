@@ -4,7 +4,6 @@ import type { Endings } from './endings.js'
 interface PaceOptions {
   readonly attempts: Attempts
   readonly endings: Endings
-  readonly concurrency: number
   /** Number of jobs per slot, which is the batch size. */
   readonly batchSize: number
 }
@@ -44,7 +43,7 @@ export class Pace {
    * worker should wait until it can make a larger claim.
    */
   claimCount(arriving: number): number {
-    const { attempts, endings, concurrency, batchSize } = this.#options
+    const { attempts, endings, batchSize } = this.#options
     const now = performance.now()
     if (now - this.#rateFrom >= rateEveryMs) {
       const current = attempts.finished / (now - this.#rateFrom)
@@ -54,7 +53,7 @@ export class Pace {
     }
     if (endings.unrecorded > maxUnrecorded) return 0
     this.#ahead = Math.min(maxAhead, Math.floor(this.#rate * aheadMs))
-    const want = concurrency * batchSize + this.#ahead - attempts.running - attempts.queued - arriving
+    const want = attempts.room(batchSize) + this.#ahead - arriving
     const few = Math.min(maxPerClaim, Math.max(1, Math.floor(this.#ahead / 2)))
     return want >= few ? Math.min(want, maxPerClaim) : 0
   }

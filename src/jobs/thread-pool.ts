@@ -33,6 +33,7 @@ export async function runInThread(input: unknown, job: unknown): Promise<unknown
 
 interface Waiting {
   readonly resolve: (thread: JobThread | undefined) => void
+  readonly reject: (error: unknown) => void
   readonly forget: () => void
 }
 
@@ -55,12 +56,12 @@ class ThreadPool {
     const idle = this.#idle.pop()
     if (idle) return idle
     if (this.#running.size < this.#options.max) return this.#start()
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const forget = whenAborted(signal, () => {
         this.#waiting.delete(waiting)
         resolve(undefined)
       })
-      const waiting = { resolve, forget }
+      const waiting = { resolve, reject, forget }
       this.#waiting.add(waiting)
     })
   }
@@ -93,7 +94,12 @@ class ThreadPool {
     this.#running.delete(thread)
     const at = this.#idle.indexOf(thread)
     if (at >= 0) this.#idle.splice(at, 1)
-    this.#nextWaiting()?.resolve(this.#start())
+    const next = this.#nextWaiting()
+    try {
+      next?.resolve(this.#start())
+    } catch (error) {
+      next!.reject(error)
+    }
   }
 
   #nextWaiting(): Waiting | undefined {
@@ -155,6 +161,7 @@ export class JobThread {
   readonly #thread: threads.Worker
   readonly #port: MessagePort
   #current: CurrentAttempt | undefined
+  #endError: ThreadEndedError | undefined
   #failure: { readonly error: unknown } | undefined
 
   constructor(
@@ -184,6 +191,10 @@ export class JobThread {
 
   /** Runs the handler. Rejects if the handler throws, if the thread ends, or if the handler does not stop in time. */
   async run(input: unknown, attempt: ThreadedAttempt): Promise<unknown> {
+    if (this.isEnding) {
+      await this.ended
+      throw this.#endError
+    }
     let timer: NodeJS.Timeout | undefined
     const answer = new Promise((resolve, reject) => {
       this.#current = { attempt, resolve, reject }
@@ -248,7 +259,8 @@ export class JobThread {
     for (let got = receiveMessageOnPort(this.#port); got; got = receiveMessageOnPort(this.#port))
       this.#onMessage(got.message)
     this.#port.close()
-    this.#settle()?.reject(new ThreadEndedError(this.kind, this.#reasonOf(exitCode), this.#failure?.error))
+    this.#endError = new ThreadEndedError(this.kind, this.#reasonOf(exitCode), this.#failure?.error)
+    this.#settle()?.reject(this.#endError)
   }
 
   #reasonOf(exitCode: number): string {

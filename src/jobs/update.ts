@@ -2,7 +2,7 @@
 import { type Duration, type Instant, type JobMeta, readOptions, UsageError } from '../base/index.js'
 import { checkDefinition, validated } from './define.js'
 import type { JobDefinition } from './definition.js'
-import { timeRules } from './enqueue-options.js'
+import { checkDeadline, timeRules } from './enqueue-options.js'
 import { metaRule, writeMeta } from './meta.js'
 import { writePayload } from './payload.js'
 
@@ -39,6 +39,7 @@ const updateRules = {
 export async function updateValues(id: number, changes: JobChanges): Promise<unknown[]> {
   const { delay, runAt, startBy, priority, meta, definition, input } = readOptions('jobs.update', changes, updateRules)
   if (delay !== undefined && runAt !== undefined) throw new UsageError('Expected either delay or runAt, got both')
+  checkDeadline(startBy, delay, runAt)
   if ((definition === undefined) !== (input === undefined)) {
     throw new UsageError(
       'Expected both options, definition and input, but got only one',

@@ -127,7 +127,6 @@ export class Worker {
     this.#pace = new Pace({
       attempts: this.#attempts,
       endings: this.#endings,
-      concurrency: options.concurrency,
       // Uses the smallest batch size of all its definitions, so that the worker does not claim more jobs than fit into its slots.
       batchSize: Math.min(...this.#definitions.map(({ batch }) => batch?.size ?? 1)),
     })
@@ -273,7 +272,7 @@ export class Worker {
     this.#attempts.close()
     this.#forgetEpoch()
     if (this.#epoch?.trusted) {
-      await this.#claims.returnUnanswered(this.#epoch).catch(() => {})
+      await this.#returnUnanswered(this.#epoch)
       await this.#store.run('unregister_worker', [this.#epoch.number, this.#options.number]).catch(() => {})
     }
   }
@@ -513,11 +512,17 @@ export class Worker {
     return marking
   }
 
+  async #returnUnanswered(epoch: Epoch): Promise<void> {
+    const isReturned = await this.#claims.returnUnanswered(epoch).catch(() => false)
+    // A returned job that has been cancelled ends, and has follow-ups.
+    if (isReturned) this.#context.followUps.recheck()
+  }
+
   /** Checks whether this worker still owns its long-running jobs, and whether these jobs have been cancelled. */
   async #checkRunning(olderMs: number): Promise<void> {
     const epoch = this.#epoch
     if (!epoch) return
-    await this.#claims.returnUnanswered(epoch).catch(() => {})
+    await this.#returnUnanswered(epoch)
     const runs = this.#attempts.olderThan(olderMs)
     if (runs.length === 0) return
     this.#context.maintenance.noteActivity()

@@ -70,6 +70,30 @@ test('a batch waits for more jobs, but no longer than its wait time', async () =
   expect(sizes).toEqual([3, 2])
 })
 
+test('batches that are collected or running do not use the slots of other jobs', async () => {
+  const holdfast = await start('mixed')
+  const opening = gate()
+  let batches = 0
+  const patient = defineJob<unknown>('patient', { queue: 'mixed', batch: { size: 100, wait: '1m' }, run: () => {} })
+  const large = defineJob<unknown>('large', {
+    queue: 'mixed',
+    batch: { size: 10 },
+    run: () => {
+      batches++
+      return opening.opened
+    },
+  })
+  const plain = defineJob('plain', { queue: 'mixed', run: () => 'ran' })
+  work(holdfast, [patient, large, plain], { concurrency: 3 })
+  const refs = await holdfast.jobs.enqueueMany(patient, numbers(5))
+  for (const { id } of refs) await untilState(holdfast, id, 'running')
+  await holdfast.jobs.enqueueMany(large, numbers(2))
+  await until('a batch runs', () => batches > 0)
+  const began = performance.now()
+  expect(await holdfast.jobs.result(await holdfast.jobs.enqueue(plain))).toBe('ran')
+  expect(performance.now() - began).toBeLessThan(5_000)
+  opening.open()
+})
 test('each job of a batch ends on its own, with a result, an outcome or an error', async () => {
   const holdfast = await start('each')
   const reported: [number, string][] = []

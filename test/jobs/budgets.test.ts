@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { defineBudget, defineJob, type EnqueueOptions, UsageError } from '../../src/index.js'
+import { DatabaseUnreachableError, defineBudget, defineJob, type EnqueueOptions, UsageError } from '../../src/index.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
-import { gate, rowsOf, untilState, work } from './fixture.js'
+import { gate, intercept, rowsOf, untilState, work } from './fixture.js'
 
 const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
 
@@ -296,7 +296,7 @@ test('the pace of a group that has been idle for a long time becomes 0', async (
 test('a rate counts weights, and admits the next job when there is room for its weight', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
-  const tenant = defineBudget('tenant', { rate: '10/s' })
+  const tenant = defineBudget('tenant', { rate: '10/5s' })
   let done = 0
   const job = defineJob('job', { run: () => void done++ })
   const use = (weight: number) => ({ budgets: [{ budget: tenant, weight }] })
@@ -311,8 +311,8 @@ test('a rate counts weights, and admits the next job when there is room for its 
     url,
     'select (extract(epoch from max(entered_at) - min(entered_at)) * 1000)::float8 as ms from holdfast.job',
   )
-  // The third job needs half of the rate of a second.
-  expect(entries!.ms).toBeGreaterThan(400)
+  // The third job needs half of the rate of five seconds.
+  expect(entries!.ms).toBeGreaterThan(2_000)
   await untilGone(url)
 })
 
@@ -376,3 +376,35 @@ async function untilWaiting(url: string, jobs: number): Promise<void> {
     return row!.n === jobs
   })
 }
+
+test('a job that is cancelled after the response to its claim was lost gives its budget back', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url, expiry: '2s' })
+  const ran: string[] = []
+  const job = defineJob('job', {
+    budgets: [defineBudget('provider', { max: 1 })],
+    run: (name: string) => void ran.push(name),
+  })
+  const first = await holdfast.jobs.enqueue(job, 'first')
+  const claimed = gate()
+  let isLost = false
+  intercept(holdfast, async (run, text) => {
+    const result = await run()
+    if (isLost || !text.includes('job_claim(') || (await sql(url, 'select from holdfast.claim')).length === 0)
+      return result
+    isLost = true
+    claimed.open()
+    await cancelled.opened
+    throw new DatabaseUnreachableError('The response was lost')
+  })
+  const cancelled = gate()
+  work(holdfast, [job])
+  await claimed.opened
+  expect(await holdfast.jobs.cancel(first.id)).toBe(true)
+  const second = await holdfast.jobs.enqueue(job, 'second')
+  await untilWaiting(url, 1)
+  cancelled.open()
+  await untilState(holdfast, first.id, 'cancelled')
+  await untilState(holdfast, second.id, 'done')
+  expect(ran).toEqual(['second'])
+})

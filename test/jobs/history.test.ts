@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { defineJob, type JobContext, NonRetryableError, UsageError } from '../../src/index.js'
-import { caught, sql, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { gate, untilState, work } from './fixture.js'
 
@@ -269,4 +269,55 @@ test('jobs of a kind with keep outlive their partitions, and are found, listed a
   await sql(url, 'update holdfast.job_archive set keep_until = now()')
   await sql(url, 'select holdfast.job_roll_partitions(2)')
   expect(await later.jobs.find(done!.id)).toBeNull()
+})
+
+test('ends and removals are kept as long as the entries of their jobs', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const ran: number[] = []
+  const hold = defineJob('hold', { run: () => opening.opened })
+  const note = defineJob('note', { queue: 'idle', run: (n: number) => void ran.push(n) })
+  const running = await holdfast.jobs.enqueue(hold, null)
+  const worker = work(holdfast, [hold])
+  await until('one job runs', () => worker.running === 1)
+  const [done, cancelled, ready] = await holdfast.jobs.enqueueMany(note, [1, 2, 3])
+  await holdfast.jobs.cancel(cancelled!.id)
+  const first = work(holdfast, [note], { concurrency: 1 })
+  await untilState(holdfast, done!.id, 'done')
+  await first.close()
+  const again = await holdfast.jobs.enqueueMany(note, [4, 5])
+  await holdfast.jobs.cancel(again[1]!.id)
+  // The claim of the running job keeps the partition of the entries.
+  for (const { id } of [running, done!, cancelled!, ready!, ...again]) await moveToPast(url, 'job', id, 26, 22)
+  for (const { id } of [done!, ready!]) await moveToPast(url, 'job_end', id, 26, 22)
+  await sql(url, "update holdfast.job_removed set removed_at = now() - interval '23 days'")
+  await sql(url, 'select holdfast.job_roll_partitions(7)')
+  const ids = [done!, ready!].map(({ id }) => id)
+  const states = async () =>
+    (await sql<{ state: string }>(url, 'select state from holdfast.job_find($1)', [ids])).map(({ state }) => state)
+  expect(await states()).toEqual(['done', 'done'])
+  expect(await sql(url, 'select * from holdfast.job_lost()')).toEqual([])
+  work(holdfast, [note])
+  await untilState(holdfast, again[0]!.id, 'done')
+  expect(ran).toEqual([1, 3, 4])
+})
+
+test('a job that is replaced while it gets a new entry runs once, with its new input', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const ran: number[] = []
+  const note = defineJob('note', { run: (n: number) => void ran.push(n) })
+  const { id } = await holdfast.jobs.enqueue(note, 1, { unique: 'k' })
+  const client = await sqlSession(url)
+  await client.query("begin; select holdfast.job_re_enter(clock_timestamp() + interval '1 day')")
+  const replacing = holdfast.jobs.enqueue(note, 2, { unique: { key: 'k', existing: 'replace' } })
+  const blocked = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  await until('the call waits', async () => (await sql(url, blocked)).length > 0)
+  await client.query('commit')
+  expect(await replacing).toMatchObject({ id, isNew: false })
+  work(holdfast, [note])
+  await untilState(holdfast, id, 'done')
+  await until('no entry is left', async () => (await sql(url, 'select from holdfast.job_live')).length === 0)
+  expect(ran).toEqual([2])
 })

@@ -3,7 +3,7 @@ import { defineJob } from '../../src/index.js'
 import { sql, sqlSession, stays, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
 import { runsAll } from '../setup/variants.ts'
-import { anchorModes, gate, work } from './fixture.js'
+import { anchorModes, gate, intercept, untilState, work } from './fixture.js'
 
 /** Counts the claims and the maintenance runs of a database in sequences, which no rollback resets. */
 async function count(url: string): Promise<() => Promise<{ claims: number; maintenance: number }>> {
@@ -278,4 +278,29 @@ test('a worker whose looks fail keeps its session, and finds jobs by polling', a
     await until('the job is done', () => done.length === n)
   }
   expect(losses).toEqual([])
+})
+
+test('maintenance runs less and less often while a transaction has locked a due job', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  const { id } = await holdfast.jobs.enqueue(job, null, { delay: 1_500 })
+  const client = await sqlSession(url)
+  await client.query('begin')
+  await client.query('select from holdfast.waiting where id = $1 for key share', [id])
+  let runs = 0
+  intercept(holdfast, (run, text) => {
+    if (text.includes('job_maintain')) runs++
+    return run()
+  })
+  work(holdfast, [job])
+  await until(
+    'the job is due',
+    async () => (await sql(url, 'select from holdfast.waiting where run_at < clock_timestamp()')).length === 1,
+  )
+  runs = 0
+  await stays('the job is locked', () => true, 2_000)
+  expect(runs).toBeLessThan(25)
+  await client.query('commit')
+  await untilState(holdfast, id, 'done')
 })

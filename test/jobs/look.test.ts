@@ -67,6 +67,8 @@ test('update changes a ready or waiting job, and a worker runs the new one', asy
   expect(await holdfast.jobs.update(id, { priority: -1, meta: {} })).toBe(true)
   expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'ready', priority: -1, meta: {}, input: { to: 'ada' } })
   expect(await holdfast.jobs.update(id, { delay: '1h', startBy: '2h' })).toBe(true)
+  const early = await caught(UsageError, holdfast.jobs.update(id, { delay: '1h', startBy: '1s' }))
+  expect(early.message).toBe('Expected startBy to be later than the earliest start, got an earlier deadline')
   expect(await holdfast.jobs.find(id)).toMatchObject({ state: 'waiting', startBy: expect.any(Date) })
   expect(await holdfast.jobs.update(id, { definition: mail, input: { to: 'bob' }, delay: 0 })).toBe(true)
   work(holdfast, [mail])

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import {
   defineJob,
+  type EnqueueOptions,
   type Holdfast,
   type JobMeta,
   JobOutcome,
@@ -364,4 +365,23 @@ test('a search finds jobs of every state by the values in their meta', async () 
   expect(rows.map(({ meta }) => meta)).toEqual([meta, {}, meta])
   expect(await observer.jobs.find(buried.id)).toMatchObject({ meta })
   await worker.close({ within: 0 })
+})
+
+test('a meta with any characters is stored, and does not affect jobs in the same statement', async () => {
+  const { url, holdfast } = await openFresh()
+  const metas: JobMeta[] = [{ a: 'x\0' }, { b: '\ud800' }, {}]
+  const options: ((meta: JobMeta) => EnqueueOptions)[] = [
+    () => ({}),
+    (meta) => ({ unique: JSON.stringify(meta) }),
+    () => ({ lane: 'l' }),
+    () => ({ delay: '1h' }),
+  ]
+  for (const one of options)
+    await Promise.all(metas.map((meta) => holdfast.jobs.enqueue(echo(), 1, { meta, ...one(meta) })))
+  const stored = await sql<{ meta: string | null }>(
+    url,
+    'select meta::text from holdfast.job union all select meta::text from holdfast.waiting',
+  )
+  const texts = stored.map(({ meta }) => meta)
+  expect(texts.sort()).toEqual(options.flatMap(() => ['{"a":"x\\u0000"}', '{"b":"\\ud800"}', null]).sort())
 })

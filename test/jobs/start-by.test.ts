@@ -139,3 +139,28 @@ test('SQL, enqueueMany, workflows and replaced unique jobs accept a deadline', a
   await caught(UsageError, holdfast.jobs.enqueue(timely, null, { delay: '1h', startBy: '1h' }))
   await caught(UsageError, holdfast.jobs.enqueue(timely, null, { startBy: 'soon' as '1s' }))
 })
+
+test('late jobs that a transaction has locked do not delay the start of other jobs', async () => {
+  const holdfast = await start('locked')
+  const late = defineJob('late', { queue: 'locked', run: () => {} })
+  const other = defineJob('other', { queue: 'free', run: () => performance.now() })
+  work(holdfast, [other])
+  await holdfast.jobs.enqueueMany(late, new Array(100).fill(null), { startBy: 500 })
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  await client.query(
+    `select pg_advisory_xact_lock(holdfast.lock_class('job claims'), queue::bit(32)::integer)
+     from holdfast.job where kind = 'late' limit 1`,
+  )
+  await until('the jobs are late', async () => {
+    return (await sql(fresh.url, 'select from holdfast.job_deadline where start_by < clock_timestamp()')).length === 100
+  })
+  const began = performance.now()
+  const refs = await holdfast.jobs.enqueueMany(other, new Array(10).fill(null), { delay: 300 })
+  const startedAt = await Promise.all(refs.map((ref) => holdfast.jobs.result(ref)))
+  expect(Math.max(...startedAt) - began).toBeLessThan(2_500)
+  await client.query('rollback')
+  await until('the late jobs have expired', async () => {
+    return (await sql(fresh.url, "select from holdfast.job_stopped where kind = 'late'")).length === 100
+  })
+})

@@ -46,3 +46,8 @@ export const waitForAbort = (_, { signal, progress }) => {
   progress(1)
   return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
 }
+
+/** Returns, and ends its thread later. */
+export const endLater = () => {
+  setTimeout(() => process.exit(3), 300)
+}

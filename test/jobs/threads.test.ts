@@ -254,6 +254,32 @@ test('a handler that middleware calls after the attempt has ended does not use t
   expect(called).toMatchObject([{ code: 'JOB_TIMEOUT' }])
 })
 
+test('an attempt whose thread ends before its handler is called fails', { timeout: 30_000 }, async () => {
+  let delayMs = 0
+  const slow = await Holdfast.open({
+    url: fresh.url,
+    log: false,
+    middleware: [
+      {
+        run: async (_, next) => {
+          await new Promise((resolve) => setTimeout(resolve, delayMs))
+          return next()
+        },
+      },
+    ],
+  })
+  onTestFinished(() => slow.close())
+  const job = define({ export: 'endLater', max: 1 })
+  const worker = slow.jobs.work([job])
+  onTestFinished(() => worker.close({ within: 0 }))
+  await slow.jobs.result(await slow.jobs.enqueue(job))
+  delayMs = 1_000
+  expect(await ended((await slow.jobs.enqueue(job)).id)).toMatchObject({
+    state: 'buried',
+    error: { code: 'THREAD_ENDED', message: expect.stringContaining('exit code 3') },
+  })
+})
+
 test('invalid options of threads are rejected', async () => {
   const threads = (given: unknown) => () => defineJob('x', { threads: given as ThreadOptions })
   for (const given of [

@@ -4,6 +4,7 @@ import {
   defineJob,
   type EnqueueOptions,
   type Holdfast,
+  IsolationLevelError,
   NonRetryableError,
   UniqueKeyBusyError,
   UsageError,
@@ -395,4 +396,75 @@ test('UniqueKeyBusyError shows that another transaction holds the key', () => {
   const error = new UniqueKeyBusyError(30)
   expect(error.message).toBe('Another transaction has been holding the same unique key for more than 30 s')
   expect(error).toMatchObject({ code: 'UNIQUE_KEY_BUSY', retryable: true })
+})
+
+test('a transaction with an old snapshot cannot replace a job that a worker has claimed in the meantime', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const opening = gate()
+  const runs: number[] = []
+  const slow = defineJob('slow', {
+    run: async (n: number) => {
+      runs.push(n)
+      await opening.opened
+    },
+  })
+  const { id } = await holdfast.jobs.enqueue(slow, 1, { unique: 'k' })
+  const client = await sqlSession(url)
+  await client.query('begin isolation level repeatable read; select from holdfast.queue')
+  work(holdfast, [slow])
+  await until('the job runs', () => runs.length === 1)
+  const replacing = holdfast.jobs.enqueue(slow, 2, { tx: client, unique: { key: 'k', existing: 'replace' } })
+  expect((await caught(IsolationLevelError, replacing)).message).toContain('READ COMMITTED')
+  await client.query('rollback')
+  opening.open()
+  await untilState(holdfast, id, 'done')
+  expect(runs).toEqual([1])
+})
+
+test('a buried job whose key another transaction used when the job ended can be retried', async () => {
+  const holdfast = await start('used key')
+  const opening = gate()
+  let runs = 0
+  const failing = defineJob('failing', {
+    queue: 'used key',
+    run: async () => {
+      if (++runs > 1) return
+      await opening.opened
+      throw new NonRetryableError('no')
+    },
+  })
+  const { id } = await holdfast.jobs.enqueue(failing, null, { unique: 'k' })
+  work(holdfast, [failing])
+  await until('the job runs', () => runs === 1)
+  const client = await sqlSession(fresh.url)
+  await client.query('begin')
+  await client.query('select from holdfast.unique_job where id = $1 for update', [id])
+  opening.open()
+  await untilState(holdfast, id, 'buried')
+  await client.query('commit')
+  expect(await holdfast.jobs.redrive('used key')).toBe(1)
+  await untilState(holdfast, id, 'done')
+})
+
+test('many jobs whose keys a transaction uses do not prevent another job from being claimed', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const ran: number[] = []
+  const note = defineJob('note', { run: (n: number) => void ran.push(n) })
+  const unique = { unique: { key: (n: number) => `key ${n}`, existing: 'replace' } } as const
+  const inputs = Array.from({ length: 200 }, (_, n) => n)
+  await holdfast.jobs.enqueueMany(note, inputs, unique)
+  const [many, one] = [await sqlSession(url), await sqlSession(url)]
+  for (const client of [many, one]) await client.query('begin')
+  await holdfast.jobs.enqueueMany(note, inputs.slice(0, 199), { ...unique, tx: many })
+  await holdfast.jobs.enqueueMany(note, [199], { ...unique, tx: one })
+  work(holdfast, [note], { concurrency: 2 })
+  const skipped = async () => (await sql(url, 'select from holdfast.job_skipped')).length
+  await until('the claims have skipped all jobs', async () => (await skipped()) === 200)
+  await one.query('rollback')
+  await until('the job with the free key has run', () => ran.includes(199), 5_000)
+  expect(ran).toEqual([199])
+  await many.query('rollback')
+  await until('all jobs have run', () => ran.length === 200)
 })

@@ -231,6 +231,22 @@ test('follow-ups of a job whose dependent a transaction has locked are not run a
   await untilState(holdfast, dependent.id, 'done')
 })
 
+test('a dependent that is cancelled or expires leaves no dependency behind', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  const first = await holdfast.jobs.enqueue(job, null)
+  const cancelled = await holdfast.jobs.enqueue(job, null, { after: [first] })
+  const expiring = await holdfast.jobs.enqueue(job, null, { after: [first], startBy: 500 })
+  const dependencies = async () => (await sql(url, 'select from holdfast.dependency')).length
+  await until('both jobs wait', async () => (await dependencies()) === 2)
+  await holdfast.jobs.cancel(cancelled.id)
+  expect(await dependencies()).toBe(1)
+  work(holdfast, [defineJob('other', { queue: 'other', run: () => {} })])
+  await untilState(holdfast, expiring.id, 'expired')
+  expect(await dependencies()).toBe(0)
+})
+
 test('children belong to the workflow of their parent, and other jobs can wait for them', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

@@ -36,7 +36,7 @@ export async function runInTransaction<T>(
   const claim = newClaim(options, 0)
   let failure: { error: unknown } | undefined
   try {
-    return await executor.inSavepoint(async (tx) => {
+    return await executor.inSavepoint(async (tx, runNested) => {
       const claimed = await store.claimIn(tx, claim)
       if (claimed.state !== 'claimed') return claimed as AttemptResult
       onClaimed()
@@ -47,7 +47,7 @@ export async function runInTransaction<T>(
         signal: new AbortController().signal,
         fence: claimed.fence,
       }
-      const { value, written } = await runWork(work, delivery, codec).catch((error) => {
+      const { value, written } = await runNested(() => runWork(work, delivery, codec)).catch((error) => {
         failure = { error }
         throw error
       })

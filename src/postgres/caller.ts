@@ -19,10 +19,16 @@ export type CallerClient = PgClient & { readonly totalCount?: never }
 /** The `sql` object inside a transaction, or from `sql.reserve`. Only the `sql` object outside a transaction has `begin`. */
 export type CallerSql = PostgresJsExecutor & ({ readonly begin?: never } | { release(): void })
 
+/** Executor on a caller's transaction. Calls on the same transaction run one after the other, even if they use different executors. */
 export interface CallerExecutor extends Executor {
-  /** Runs `work` after a savepoint. If `work` throws, its changes are undone and the transaction can continue. */
-  inSavepoint<T>(work: (tx: Executor) => Promise<T>): Promise<T>
+  /**
+   * Runs `work` after a savepoint. If `work` throws, its changes are undone and the transaction can continue. `work` must run the user's code
+   * with `runNested`, because the user's code may call Holdfast with the same transaction.
+   */
+  inSavepoint<T>(work: (tx: Executor, runNested: RunNested) => Promise<T>): Promise<T>
 }
+
+export type RunNested = <T>(work: () => Promise<T>) => Promise<T>
 
 /**
  * PostgreSQL rejects this statement outside a transaction (25P01). Inside a transaction, the statement costs one round trip and takes only
@@ -74,11 +80,14 @@ export function executorOf(client: CallerTransaction): CallerExecutor {
         'the sql object that sql.begin passes to your function',
       )
     }
-    return postgresJsCaller(given as PostgresJsExecutor, () => transactionsOfHandlers.has(client))
+    return queued(
+      given,
+      postgresJsCaller(given as PostgresJsExecutor, () => transactionsOfHandlers.has(client)),
+    )
   }
   if (typeof given?.query === 'function') {
     const isOpen = () => isKnownOpen(given) ?? (driverClient !== undefined || ownTransactions.has(given))
-    return withSavepoints(pgExecutor(given as PgClient), isOpen)
+    return queued(given, withSavepoints(pgExecutor(given as PgClient), isOpen))
   }
   throw notOpenError(
     describe(client),
@@ -111,8 +120,55 @@ function isKnownOpen(client: object): boolean | undefined {
   }
 }
 
+type SavepointExecutor = Executor & { inSavepoint<T>(work: (tx: Executor) => Promise<T>): Promise<T> }
+
+/** Queue of each client of a transaction. */
+const queues = new WeakMap<object, CallQueue>()
+
+/** Runs calls with the same client one after the other. */
+function queued(client: object, executor: SavepointExecutor): CallerExecutor {
+  const calls = queues.get(client) ?? new CallQueue()
+  queues.set(client, calls)
+  return {
+    query: <Row>(text: string, values?: readonly unknown[]) => calls.run(() => executor.query<Row>(text, values)),
+    inSavepoint: (work) =>
+      calls.run(() => executor.inSavepoint((tx) => work(tx, (userWork) => calls.runNested(userWork)))),
+  }
+}
+
+/**
+ * Runs Holdfast's calls on one transaction one after the other. If the savepoints of two calls interleaved, a rollback to the first savepoint
+ * would also undo the changes of the second call.
+ */
+class CallQueue {
+  /** `last` resolves when all calls of the level have ended. */
+  #level = { last: Promise.resolve() as Promise<unknown> }
+
+  run<T>(call: () => Promise<T>): Promise<T> {
+    const result = this.#level.last.then(call)
+    this.#level.last = result.catch(() => {})
+    return result
+  }
+
+  /**
+   * Runs the user's code during a call. Calls that start meanwhile form a new level, because the user's code may wait for them. Resolves
+   * when these calls have ended too.
+   */
+  async runNested<T>(work: () => Promise<T>): Promise<T> {
+    const outer = this.#level
+    const level = { last: Promise.resolve() as Promise<unknown> }
+    this.#level = level
+    try {
+      return await work()
+    } finally {
+      for (let last: unknown; last !== level.last; await last) last = level.last
+      this.#level = outer
+    }
+  }
+}
+
 /** Adds savepoints to an executor. `isOpen` returns true if the transaction is known to be open, so that no query is needed to check. */
-function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
+function withSavepoints(tx: Executor, isOpen: () => boolean): SavepointExecutor {
   let isProven = false
   const prove = async (statement: string) => {
     await tx.query(statement).catch((error) => {
@@ -148,7 +204,7 @@ function withSavepoints(tx: Executor, isOpen: () => boolean): CallerExecutor {
  * Uses postgres.js's own savepoints. Unless postgres.js created the savepoint, a failed statement makes it fail the
  * whole transaction. The `sql` object of a transaction still accepts statements after the transaction has ended.
  */
-function postgresJsCaller(sql: PostgresJsExecutor, isOpen: () => boolean): CallerExecutor {
+function postgresJsCaller(sql: PostgresJsExecutor, isOpen: () => boolean): SavepointExecutor {
   const tx = withSavepoints(postgresJsExecutor(sql), isOpen)
   // In postgres.js, only transactions have the `savepoint` method.
   if (!sql.savepoint) return tx

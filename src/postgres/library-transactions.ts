@@ -93,20 +93,36 @@ function drizzleClient(tx: DrizzleTransaction): PgClient | PostgresJsExecutor {
 
 function knexClient(tx: KnexTransaction): PgClient {
   if (!tx.isTransaction) throw noTransactionError('Knex', 'the trx that knex.transaction passes to your function')
-  return connectingClient(() => {
-    if (tx.isCompleted?.()) throw endedError('Knex')
-    return tx.client.acquireConnection()
-  })
+  return clientOf(tx, () =>
+    connectingClient(() => {
+      if (tx.isCompleted?.()) throw endedError('Knex')
+      return tx.client.acquireConnection()
+    }),
+  )
 }
 
 function typeOrmClient(runner: TypeOrmRunner | undefined): PgClient {
   if (!runner?.isTransactionActive) {
     throw noTransactionError('TypeORM', 'the manager that dataSource.transaction passes to your function')
   }
-  return connectingClient(() => {
-    if (!runner.isTransactionActive) throw endedError('TypeORM')
-    return runner.connect()
-  })
+  return clientOf(runner, () =>
+    connectingClient(() => {
+      if (!runner.isTransactionActive) throw endedError('TypeORM')
+      return runner.connect()
+    }),
+  )
+}
+
+/** Clients for transactions of libraries whose driver client is not used directly. */
+const clients = new WeakMap<object, PgClient>()
+
+/** Returns the same client for each call with a transaction, because calls on one client run one after the other. */
+function clientOf(tx: object, create: () => PgClient): PgClient {
+  const known = clients.get(tx)
+  if (known) return known
+  const client = create()
+  clients.set(tx, client)
+  return client
 }
 
 function connectingClient(connect: () => Promise<PgClient>): PgClient {
@@ -117,7 +133,7 @@ function kyselyClient(tx: KyselyTransaction): PgClient {
   if (!tx.isTransaction)
     throw noTransactionError('Kysely', 'the trx that db.transaction().execute passes to your function')
   const plain = tx.withoutPlugins()
-  return {
+  return clientOf(tx, () => ({
     async query(text, values = []) {
       if (tx.isCommitted || tx.isRolledBack) throw endedError('Kysely')
       const node = { kind: 'RawNode', sqlFragments: [text], parameters: [] }
@@ -128,7 +144,7 @@ function kyselyClient(tx: KyselyTransaction): PgClient {
         throw messageOf(error).startsWith('Transaction is already ') ? endedError('Kysely') : error
       }
     },
-  }
+  }))
 }
 
 function mikroOrmClient(em: MikroOrmTransaction): PgClient | PostgresJsExecutor | undefined {
@@ -141,7 +157,7 @@ const queryId = { queryId: 'holdfast' }
 
 function prismaClient(tx: PrismaTransaction): PgClient {
   if (has(tx, '$connect')) throw noTransactionError('Prisma', 'the tx that prisma.$transaction passes to your function')
-  return {
+  return clientOf(tx, () => ({
     async query(text, values = []) {
       try {
         return { rows: await tx.$queryRawUnsafe<unknown[]>(text, ...values) }
@@ -149,7 +165,7 @@ function prismaClient(tx: PrismaTransaction): PgClient {
         throw serverErrorOf(error)
       }
     },
-  }
+  }))
 }
 
 /** Returns the original error, which Prisma wraps in an error with its own code. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { LockTimeoutError, UsageError } from '../../src/index.js'
+import { defineJob, LockTimeoutError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sqlSession, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { heldLocks, untilNoLocks, untilWaiting } from '../setup/locking.js'
 
@@ -118,6 +118,46 @@ test('a request for several names locks all of them or none', async () => {
   const all = await locks.inTransaction(client, ['free 3', 'free 1'])
   expect(all).toMatchObject({ name: 'free 3, free 1', names: ['free 3', 'free 1'] })
   expect(await heldLocks(fresh.url, locks.key('free 1'))).toBe(1)
+})
+
+describe('calls at the same time on one transaction', () => {
+  test('a refused request for several names does not undo a job that was enqueued meanwhile', async () => {
+    const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
+    const job = defineJob('enqueued next to a refused request', { run: () => {} })
+    await using _held = await b.locks.acquire('busy meanwhile')
+    const client = await beginTransaction()
+    const [lock] = await Promise.all([
+      a.locks.tryInTransaction(client, ['busy meanwhile', 'other']),
+      a.jobs.enqueue(job, null, { tx: client }),
+    ])
+    await client.query('commit')
+    expect(lock).toBeNull()
+    expect(await sql(fresh.url, 'select from holdfast.job')).toHaveLength(1)
+  })
+
+  test('a refused request for several names does not release the names of another request', async () => {
+    const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
+    await using _held = await b.locks.acquire('busy next to it')
+    const client = await beginTransaction()
+    const [granted, refused] = await Promise.all([
+      a.locks.tryInTransaction(client, ['granted 1', 'granted 2']),
+      a.locks.tryInTransaction(client, ['busy next to it', 'other']),
+    ])
+    expect(granted).not.toBeNull()
+    expect(refused).toBeNull()
+    expect(await a.locks.tryAcquire('granted 1')).toBeNull()
+    await client.query('rollback')
+  })
+
+  test('a call inside the work of once.inTransaction does not wait for the end of the work', async () => {
+    const { locks, once } = await open({ url: fresh.url })
+    const client = await beginTransaction()
+    const run = (key: string) =>
+      once.inTransaction(client, key, () => locks.tryInTransaction(client, [`${key} 1`, `${key} 2`]))
+    const answers = await Promise.all([run('work one'), run('work two')])
+    for (const answer of answers) expect(answer).toMatchObject({ status: 'done', value: { mode: 'exclusive' } })
+    await client.query('commit')
+  })
 })
 
 test('a rollback to a savepoint of the caller releases the locks that were acquired after it', async () => {

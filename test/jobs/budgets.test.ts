@@ -296,7 +296,7 @@ test('the pace of a group that has been idle for a long time becomes 0', async (
 test('a rate counts weights, and admits the next job when there is room for its weight', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })
-  const tenant = defineBudget('tenant', { rate: '10/5s' })
+  const tenant = defineBudget('tenant', { rate: { count: 10, per: '5s' } })
   let done = 0
   const job = defineJob('job', { run: () => void done++ })
   const use = (weight: number) => ({ budgets: [{ budget: tenant, weight }] })

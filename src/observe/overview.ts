@@ -189,13 +189,21 @@ export interface Trouble {
   /** Kind of the job. Null for other problems. */
   readonly jobKind: string | null
   /** Error of the job or the run. Null if no error was recorded. */
-  readonly error: { readonly name: string | null; readonly message: string | null } | null
+  readonly error: TroubleError | null
   /** Reason, if it is known. For a job or a run: the kind of the job, and the message of the error. */
   readonly detail: string
   /** The instance. */
   readonly instance: string | null
   /** Name of the instance. */
   readonly instanceName: string | null
+}
+
+/** Error of a job or of a schedule run. */
+export interface TroubleError {
+  /** Name of the error. */
+  readonly name: string | null
+  /** Message of the error. */
+  readonly message: string | null
 }
 
 export interface OverviewFilter {

@@ -42,6 +42,20 @@ describeInBrowser('several databases', () => {
     await page.waitForURL(/#\/locks\?database=eu/)
   })
 
+  test('the numbers of jobs are marked if the overview does not list all queues', async () => {
+    const [url, other] = [await databaseUrl(), await databaseUrl()]
+    const { jobs } = await open({ url })
+    const inQueue = (at: number) => defineJob('send', { queue: `mail ${at}`, run: () => {} })
+    await Promise.all(Array.from({ length: 201 }, (_, at) => jobs.enqueue(inQueue(at))))
+    const board = await openBoard({ databases: { eu: { url }, us: { url: other } } })
+    const page = await openPage(board)
+    await page.getByRole('list', { name: 'Totals of all databases' }).getByText('100+0+ running').waitFor()
+    await page.goto(`${board.url}#/now?database=eu`)
+    await page.getByText('100+ ready, 0+ running').waitFor()
+    await page.goto(`${board.url}#/jobs?database=eu`)
+    await page.getByRole('link', { name: /^ready\s*200\+$/ }).waitFor()
+  })
+
   test('keys lead to all databases and into one, and an action changes only the chosen one', async () => {
     const [eu, us] = [await databaseUrl(), await databaseUrl()]
     const instances = [await open({ url: eu }), await open({ url: us })]

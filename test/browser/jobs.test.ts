@@ -10,6 +10,33 @@ import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixt
 const hostile = '<script>alert("x")</script> \u202eevil'
 
 describeInBrowser('jobs and deliveries', () => {
+  test('selected jobs stay selected when they leave the page', async () => {
+    const board = await openBoard()
+    const { jobs } = await open({ url: board.databaseUrl, namespace: 'shop' })
+    const idle = defineJob<unknown>('idle', { queue: 'mail', run: () => {} })
+    const [first, second, third] = [
+      await jobs.enqueue(idle, 1),
+      await jobs.enqueue(idle, 2),
+      await jobs.enqueue(idle, 3),
+    ]
+    const page = await openPage(board, { at: `#/jobs?search=${encodeURIComponent('state:ready queue:mail')}` })
+    for (const { id } of [first, second]) await page.getByRole('checkbox', { name: `Select ${id}` }).check()
+    await page.getByRole('button', { name: 'Cancel selected jobs found' }).click()
+    const dialog = page.getByRole('dialog', { name: /^Cancel selected 2 jobs/ })
+    await dialog.waitFor()
+    await jobs.cancel(first.id)
+    await page.getByRole('checkbox', { name: `Select ${first.id}` }).waitFor({ state: 'detached' })
+    expect(await dialog.count()).toBe(1)
+    await dialog.getByRole('button', { name: 'Go back' }).click()
+    await jobs.cancel(second.id)
+    await page.getByRole('checkbox', { name: `Select ${second.id}` }).waitFor({ state: 'detached' })
+    expect(await page.getByRole('button', { name: 'Cancel all jobs found' }).count()).toBe(0)
+    await page.getByRole('button', { name: 'Cancel selected jobs found' }).waitFor()
+    await page.getByRole('button', { name: 'Clear selection of 2' }).click()
+    await page.getByRole('button', { name: 'Cancel all jobs found' }).waitFor()
+    expect((await jobs.find(third.id))?.state).toBe('ready')
+  })
+
   test('jobs are found, shown, retried and cancelled, one by one and all together', {
     timeout: 150_000,
   }, async () => {

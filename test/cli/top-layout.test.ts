@@ -1,6 +1,7 @@
 // Tests what the screen shows, without a terminal or a database.
 import { describe, expect, test } from 'vitest'
 import { displayWidth } from '../../src/cli/table.js'
+import { databaseLines } from '../../src/cli/top/databases.js'
 import { layOut, type Size, textOf } from '../../src/cli/top/layout.js'
 import { firstView, type Key, press, type View, type WatchedDatabase } from '../../src/cli/top/view.js'
 import type {
@@ -332,6 +333,13 @@ test('the queue panel marks counted and estimated numbers differently', () => {
   expect(b).toMatch(/^ {2}b +1000\+ +0 +1000\+ .* paused$/)
   expect(c).toMatch(/^ {2}c +~1.2M /)
   expect(d).toMatch(/^ {2}d +~12k /)
+})
+
+test('the totals of a database are marked if it has more queues than the overview lists', () => {
+  const many = database({ queues: [queue('mail', { ready: 7, running: 2 })] })
+  const counts = { ...many.overview!.counts, queues: 250 }
+  const line = textOf(databaseLines([{ ...many, overview: { ...many.overview!, counts } }], 120)[1]!)
+  expect(line).toMatch(/ 250 +7\+ +2\+ /)
 })
 
 describe('several databases', () => {

@@ -44,15 +44,23 @@ export function countOf(jobs: number): JobCount {
   return { jobs: Math.min(maxCounted, jobs), isMore: jobs > maxCounted }
 }
 
-/** Returns the total counts and rates for all queues. */
-export function flowOf(queues: readonly Queue[]): Flow {
-  const counts = countedStates.map((state) => [state, total(queues.map((queue) => countOf(queue[state])))])
+/** Returns the total counts and rates for the listed queues. `areMore`: there are queues that are not listed. */
+export function flowOf(queues: readonly Queue[], areMore: boolean): Flow {
+  const counts = countedStates.map((state) => [
+    state,
+    total(
+      queues.map((queue) => countOf(queue[state])),
+      areMore,
+    ),
+  ])
   const rates = ratedEvents.map((event) => [event, queues.reduce((sum, { perMinute }) => sum + perMinute[event], 0)])
   return { counts: Object.fromEntries(counts), rates: Object.fromEntries(rates) }
 }
 
-export function total(counts: readonly JobCount[]): JobCount {
-  return { jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0), isMore: counts.some(({ isMore }) => isMore) }
+/** Returns the sum. `areMore`: there are queues without a count. */
+export function total(counts: readonly JobCount[], areMore = false): JobCount {
+  const isMore = areMore || counts.some(({ isMore }) => isMore)
+  return { jobs: counts.reduce((sum, { jobs }) => sum + jobs, 0), isMore }
 }
 
 export function formatJobs({ jobs, isMore }: JobCount): string {

@@ -48,10 +48,12 @@ export function Databases() {
           {gone ? `${formatNumber(gone)} lost` : 'all alive'}
         </Sum>
         <Sum title="Queues" count={sum(({ counts }) => counts.queues)}>
-          {formatNumber(queues.filter(({ pausedMs }) => pausedMs !== null).length)} paused
+          {formatNumber(queues.filter(({ pausedMs }) => pausedMs !== null).length)}
+          {known.some(({ live }) => areMoreQueues(live.data!)) && '+'} paused
         </Sum>
         <Sum title="Ready" count={sum(readyIn)} isMore={known.some(({ live }) => hasMore(live.data!))}>
-          {formatNumber(sum(runningIn) ?? 0)} running
+          {formatNumber(sum(runningIn) ?? 0)}
+          {known.some(({ live }) => areMoreQueues(live.data!)) && '+'} running
         </Sum>
         <Sum title="Schedules" count={sum(({ counts }) => counts.schedules)} />
         <Sum title="Problems" count={sum((data) => data.trouble.length)} tone={trouble.length > 0 ? 'bad' : undefined}>
@@ -88,7 +90,7 @@ export function Databases() {
           {
             title: 'Running',
             number: ({ live }) => live.data && runningIn(live.data),
-            cell: ({ live: { data } }) => data && formatNumber(runningIn(data)),
+            cell: ({ live: { data } }) => data && `${formatNumber(runningIn(data))}${areMoreQueues(data) ? '+' : ''}`,
           },
           {
             title: 'Oldest',
@@ -134,9 +136,14 @@ function oldestIn(data: ViewData<'overview'> | undefined): number | null {
   return ages.length === 0 ? null : Math.max(...ages)
 }
 
-/** Returns true if a queue has more ready jobs than were counted. */
-function hasMore({ queues }: ViewData<'overview'>): boolean {
-  return queues.some(({ readyIs }) => readyIs !== 'counted')
+/** Returns true if there are more ready jobs than were counted. */
+function hasMore(data: ViewData<'overview'>): boolean {
+  return areMoreQueues(data) || data.queues.some(({ readyIs }) => readyIs !== 'counted')
+}
+
+/** Returns true if there are queues that the overview does not list. */
+function areMoreQueues({ queues, counts }: ViewData<'overview'>): boolean {
+  return counts.queues > queues.length
 }
 
 function DatabaseState({ live: { data, failure, failedAt } }: { readonly live: DatabaseRow['live'] }) {

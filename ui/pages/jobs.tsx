@@ -36,6 +36,7 @@ export function Jobs() {
   const jobs = isMistaken ? { ...found, stale: true } : found
   const kinds = [...new Set(jobs.data?.rows.map(({ kind }) => kind))].sort()
   const rows = queues.data?.rows ?? []
+  const areMore = areMoreQueues(queues.data)
   return (
     <Page
       tools={
@@ -50,9 +51,10 @@ export function Jobs() {
     >
       {id && <OneJob key={id} id={id} />}
       <JobList
-        key={`${good.current} ${after}`}
+        key={`${namespace} ${good.current} ${after}`}
         live={jobs}
         queues={rows}
+        areMore={areMore}
         search={good.current}
         namespace={namespace}
         after={after}
@@ -65,10 +67,15 @@ export function Jobs() {
   )
 }
 
+/** Returns true if there are queues that the list does not contain. */
+function areMoreQueues(queues: Queues | undefined): boolean {
+  return queues !== undefined && queues.count > queues.rows.length
+}
+
 /** Drawing of the job states. Collapsed by default, because it explains the states to new users. */
 function FlowPanel({ live }: { readonly live: LiveView<Queues> }) {
   const [isOpen, setOpen] = useState(false)
-  const flow = flowOf(live.data?.rows ?? [])
+  const flow = flowOf(live.data?.rows ?? [], areMoreQueues(live.data))
   const { counts, rates } = flow
   const row = (state: string, jobs: string, rate: number | null) => ({ state, jobs, rate })
   const rows = [
@@ -209,6 +216,8 @@ const failedIn = (queue: string) => `state:failed ${writeSearchTerm('queue', que
 interface JobListProps {
   readonly live: LiveView<ViewData<'jobs'>>
   readonly queues: Queues['rows']
+  /** Whether there are more queues than `queues`. */
+  readonly areMore: boolean
   /** A valid search. */
   readonly search: string
   readonly namespace: string | undefined
@@ -217,9 +226,12 @@ interface JobListProps {
   readonly opened: string | undefined
 }
 
-function JobList({ live, queues, search, namespace, after, opened }: JobListProps) {
+function JobList({ live, queues, areMore, search, namespace, after, opened }: JobListProps) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const { rows = [], next = null, searchedRows } = live.data ?? {}
+  // A selected job can leave the page. The actions then still apply to this job.
+  const lastStates = useRef(new Map<string, string>())
+  for (const { id, state } of rows) if (selected.has(String(id))) lastStates.current.set(String(id), state)
   const isSearched = search !== ''
   const isComplete = next === null && !after
   return (
@@ -227,9 +239,19 @@ function JobList({ live, queues, search, namespace, after, opened }: JobListProp
       title="Jobs"
       live={live}
       count={isComplete ? live.data && rows.length : undefined}
-      description={searchedRows ? <Searched rows={searchedRows} search={search} queues={queues} /> : undefined}
-      tools={<BulkActs rows={rows} selected={selected} search={search} namespace={namespace} />}
-      head={<StateTabs search={search} queues={queues} />}
+      description={
+        searchedRows ? <Searched rows={searchedRows} search={search} queues={queues} areMore={areMore} /> : undefined
+      }
+      tools={
+        <BulkActs
+          rows={rows}
+          selected={new Map([...selected].map((id) => [id, lastStates.current.get(id) ?? '']))}
+          onClear={() => setSelected(new Set())}
+          search={search}
+          namespace={namespace}
+        />
+      }
+      head={<StateTabs search={search} queues={queues} areMore={areMore} />}
       rows={rows}
       selection={{ keys: selected, onChange: setSelected }}
       keyOf={({ id }) => String(id)}
@@ -283,14 +305,17 @@ interface SearchedProps {
   readonly rows: number
   readonly search: string
   readonly queues: Queues['rows']
+  /** Whether there are more queues than `queues`. */
+  readonly areMore: boolean
 }
 
 /** Shows the number of jobs that this page of the search has scanned. */
-function Searched({ rows, search, queues }: SearchedProps) {
+function Searched({ rows, search, queues, areMore }: SearchedProps) {
   const wanted = readJobSearch(search).queues
   const all = countInStates(
     search,
     queues.filter(({ name }) => wanted.length === 0 || (name !== null && wanted.includes(name))),
+    areMore,
   )
   const ofAll = all && all.jobs > rows ? ` of ${formatJobs(all)}` : ''
   return (
@@ -310,19 +335,22 @@ const manyActs = [
 
 interface BulkActsProps {
   readonly rows: readonly JobResult[]
-  readonly selected: ReadonlySet<string>
+  /** Last known state of each selected job, by ID. Includes jobs that are no longer on the page. */
+  readonly selected: ReadonlyMap<string, string>
+  readonly onClear: () => void
   readonly search: string
   readonly namespace: string | undefined
 }
 
 /** Buttons that act on the selected jobs or, if none is selected, on all jobs that the search finds. */
-function BulkActs({ rows, selected, search, namespace }: BulkActsProps) {
-  const chosen = rows.filter(({ id }) => selected.has(String(id)))
+function BulkActs({ rows, selected, onClear, search, namespace }: BulkActsProps) {
+  const isSelection = selected.size > 0
   // Without a selection and a search, the buttons would act on all jobs.
-  if (chosen.length === 0 && search === '') return null
-  const text = chosen.length > 0 ? `id:${chosen.map(({ id }) => id).join(',')}` : search
-  const which = chosen.length > 0 ? 'selected' : 'all'
-  const states = new Set<string>((chosen.length > 0 ? chosen : rows).map(({ state }) => state))
+  if (!isSelection && search === '') return null
+  const text = isSelection ? `id:${[...selected.keys()].join(',')}` : search
+  const which = isSelection ? 'selected' : 'all'
+  const states = new Set<string>(isSelection ? selected.values() : rows.map(({ state }) => state))
+  const shown = new Set(rows.map(({ id }) => String(id)))
   return (
     <div class="row">
       {manyActs
@@ -336,6 +364,11 @@ function BulkActs({ rows, selected, search, namespace }: BulkActsProps) {
             subject="jobs found"
           />
         ))}
+      {[...selected.keys()].some((id) => !shown.has(id)) && (
+        <button type="button" class="button bare" onClick={onClear}>
+          Clear selection of {formatNumber(selected.size)}
+        </button>
+      )}
     </div>
   )
 }

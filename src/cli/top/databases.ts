@@ -42,14 +42,16 @@ function countsOf(overviews: readonly Overview[]): string[] {
   const queues = overviews.flatMap((one) => one.queues)
   const sum = (of: (one: Overview) => number) => String(overviews.reduce((total, one) => total + of(one), 0))
   const sumOf = (of: (queue: OverviewQueue) => number) => queues.reduce((total, queue) => total + of(queue), 0)
-  const isMore = queues.some(({ readyIs }) => readyIs !== 'counted')
+  // An overview lists at most 200 queues.
+  const areMore = overviews.some(({ counts, queues }) => counts.queues > queues.length)
+  const isReadyMore = areMore || queues.some(({ readyIs }) => readyIs !== 'counted')
   const oldestMs = Math.max(-1, ...queues.map(({ oldestMs }) => oldestMs ?? -1))
   return [
     sum(({ counts }) => counts.instances),
     sum(({ counts }) => counts.gone),
     sum(({ counts }) => counts.queues),
-    `${sumOf(({ ready }) => ready)}${isMore ? '+' : ''}`,
-    String(sumOf(({ running }) => running)),
+    `${sumOf(({ ready }) => ready)}${isReadyMore ? '+' : ''}`,
+    `${sumOf(({ running }) => running)}${areMore ? '+' : ''}`,
     String(Math.round(sumOf(({ donePerSecond }) => donePerSecond) * 10) / 10),
     age(oldestMs < 0 ? null : oldestMs),
     sum(({ trouble }) => trouble.length),

@@ -41,10 +41,12 @@ interface StateTabsProps {
   /** A valid search. */
   readonly search: string
   readonly queues: readonly Queue[]
+  /** Whether there are more queues than `queues`. */
+  readonly areMore: boolean
 }
 
 /** Links that restrict the list to one state, each with the number of jobs in the searched queues. */
-export function StateTabs({ search, queues }: StateTabsProps) {
+export function StateTabs({ search, queues, areMore }: StateTabsProps) {
   const chosen = stateWordsOf(search)
   const wanted = readJobSearch(search).queues
   const counted = queues.filter(({ name }) => wanted.length === 0 || (name !== null && wanted.includes(name)))
@@ -52,7 +54,7 @@ export function StateTabs({ search, queues }: StateTabsProps) {
     <nav class="state-tabs" aria-label="States of jobs">
       {tabs.map(({ state, label, jobs, isRare }) => {
         const isChosen = state === '' ? chosen.length === 0 : chosen.length === 1 && chosen[0] === state
-        const count = jobs && total(counted.map(jobs))
+        const count = jobs && total(counted.map(jobs), areMore)
         if (isRare && count?.jobs === 0 && !isChosen) return null
         const isBad = state === 'failed' && (count?.jobs ?? 0) > 0
         return (
@@ -72,11 +74,14 @@ export function StateTabs({ search, queues }: StateTabsProps) {
 }
 
 /** Returns the number of jobs in the states of a search, or undefined if the number is not known. */
-export function countInStates(search: string, queues: readonly Queue[]): JobCount | undefined {
+export function countInStates(search: string, queues: readonly Queue[], areMore: boolean): JobCount | undefined {
   const { states, waits } = readJobSearch(search)
   if (states.includes('done')) return undefined
   const words = stateWordsOf(search)
   const wanted = tabs.filter(({ state }) => state !== '' && words.includes(state))
   if (waits.length === 0 && states.includes('waiting')) return undefined
-  return total(wanted.flatMap(({ jobs }) => (jobs ? queues.map(jobs) : [])))
+  return total(
+    wanted.flatMap(({ jobs }) => (jobs ? queues.map(jobs) : [])),
+    areMore,
+  )
 }

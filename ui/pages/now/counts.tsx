@@ -22,7 +22,11 @@ export function Counts({ namespace, overview, graph }: CountsProps) {
   const queues = overview.data?.queues ?? []
   const waits = graph.data
   const contended = waits?.names.filter(({ kind }) => kind !== 'election').length
-  const sum = (of: 'ready' | 'running') => queues.reduce((total, queue) => total + queue[of], 0)
+  // The overview does not list all queues.
+  const areMore = (counts?.queues ?? 0) > queues.length
+  const isReadyMore = areMore || queues.some(({ readyIs }) => readyIs !== 'counted')
+  const sum = (of: 'ready' | 'running', isMore: boolean) =>
+    `${formatNumber(queues.reduce((total, queue) => total + queue[of], 0))}${isMore ? '+' : ''} ${of}`
   return (
     <ul class="counts" aria-label="Overview" data-stale={overview.stale || graph.stale || undefined}>
       <Tile
@@ -56,7 +60,7 @@ export function Counts({ namespace, overview, graph }: CountsProps) {
         trend={jobs && columnsOf(jobs, 'done')}
         problems={jobs && columnsOf(jobs, 'failedAttempts')}
       >
-        {formatNumber(sum('ready'))} ready, {formatNumber(sum('running'))} running
+        {sum('ready', isReadyMore)}, {sum('running', areMore)}
       </Tile>
     </ul>
   )

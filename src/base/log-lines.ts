@@ -31,7 +31,9 @@ export class LogBuffer {
 
   add(attempt: number, text: unknown, data: unknown): void {
     this.#count++
-    const line = { at: new Date().toISOString(), attempt, number: this.#count, text: textOf(text).slice(0, maxText) }
+    // The cut can leave half of a surrogate pair.
+    const shown = textOf(text).slice(0, maxText).toWellFormed()
+    const line = { at: new Date().toISOString(), attempt, number: this.#count, text: shown }
     this.#lines.push(data === undefined ? line : { ...line, data: copyOf(data) })
     if (this.#lines.length >= 2 * maxLines) this.#lines = this.#lines.slice(-maxLines)
   }
@@ -54,10 +56,20 @@ function copyOf(data: unknown): unknown {
     })
     if (json === undefined) return textOf(data)
     const bytes = Buffer.byteLength(json)
-    return bytes > maxDataBytes ? `not stored: ${bytes} bytes of JSON, at most ${maxDataBytes}` : JSON.parse(json)
+    return bytes > maxDataBytes
+      ? `not stored: ${bytes} bytes of JSON, at most ${maxDataBytes}`
+      : JSON.parse(validEscapes(json))
   } catch (error) {
-    return `not stored: ${errorLine(error).slice(0, 200)}`
+    return `not stored: ${errorLine(error).slice(0, 200).toWellFormed()}`
   }
+}
+
+/**
+ * Replaces zero bytes and halves of surrogate pairs, also in keys. PostgreSQL rejects their escapes, and one statement
+ * writes the lines of several attempts. The last alternative consumes all other escapes, such as an escaped backslash.
+ */
+function validEscapes(json: string): string {
+  return json.replace(/\\(?:u0000|ud[89a-f]..|.)/g, (found) => (found.length > 2 ? '\uFFFD' : found))
 }
 
 function jsonOf(value: unknown): unknown {

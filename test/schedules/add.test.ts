@@ -91,6 +91,18 @@ test('the log and the error of a handler are recorded, and the next tick runs', 
   expect(failures[0]).toEqual(['and no further', 1])
 })
 
+test('text that PostgreSQL rejects does not prevent the other lines of a log from being recorded', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  add(holdfast, 'hostile', { every: '7d' }, ({ log }) => {
+    log('first', { 'a\0b': 1 })
+    log(`${'x'.repeat(1_999)}😀`)
+  })
+  await untilMember(holdfast, 'hostile')
+  await holdfast.schedules.run('hostile')
+  const [run] = await untilRuns(holdfast, 'hostile', ['done'])
+  expect(run!.log).toMatchObject([{ text: 'first', data: { 'a\uFFFDb': 1 } }, { text: `${'x'.repeat(1_999)}\uFFFD` }])
+})
+
 test('a run that exceeds its timeout is aborted and fails', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const reasons: unknown[] = []

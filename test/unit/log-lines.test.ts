@@ -46,3 +46,15 @@ test('data that JSON cannot represent never fails the handler', () => {
     'not stored: 3007 bytes of JSON, at most 2000',
   )
 })
+
+test('a line contains no text that PostgreSQL rejects, also in keys and at the cut', () => {
+  expect(lineOf(`${'x'.repeat(1_999)}😀`).text).toBe(`${'x'.repeat(1_999)}\uFFFD`)
+  expect(lineOf('keys', { 'a\0b': { 'c\ud800': 1 } }).data).toEqual({ 'a\uFFFDb': { 'c\uFFFD': 1 } })
+  expect(lineOf('escapes', { 'a\\u0000\n😀\x01': '\\ud800' }).data).toEqual({ 'a\\u0000\n😀\x01': '\\ud800' })
+  const hostile = {
+    get boom() {
+      throw new Error(`${'x'.repeat(192)}😀`)
+    },
+  }
+  expect((lineOf('hostile', hostile).data as string).isWellFormed()).toBe(true)
+})

@@ -964,7 +964,7 @@ create or replace function holdfast.schedule_store(asked json) returns text
     for one in
       select *
       from json_to_recordset(asked) as a (
-        place integer, key bigint, namespace text, name text, rule text, head json, input json, overlap text, missed text, catch_up integer
+        place integer, key bigint, namespace text, name text, rule text, head json, input text, overlap text, missed text, catch_up integer
       )
       order by key, place
     loop
@@ -974,8 +974,7 @@ create or replace function holdfast.schedule_store(asked json) returns text
           key, namespace, name, rule, overlap, missed, catch_up, reruns, job_head, job_input, changed_at
         )
         values (
-          -- A JSON null is read as an SQL null.
-          id, one.namespace, one.name, one.rule, one.overlap, one.missed, one.catch_up, true, one.head, coalesce(one.input, 'null'),
+          id, one.namespace, one.name, one.rule, one.overlap, one.missed, one.catch_up, true, one.head, one.input::json,
           clock_timestamp()
         )
         on conflict on constraint schedule_pkey do nothing;
@@ -993,7 +992,7 @@ create or replace function holdfast.schedule_store(asked json) returns text
         is_new_rule := one.rule <> coalesce(s.next_rule, s.rule);
         if not is_new_rule
           and s.job_head::text = one.head::text
-          and s.job_input::text = coalesce(one.input::text, 'null')
+          and s.job_input::text = one.input
           and (s.overlap, s.missed, s.catch_up) = (one.overlap, one.missed, one.catch_up)
         then
           outcomes[one.place] := 'unchanged';
@@ -1002,7 +1001,7 @@ create or replace function holdfast.schedule_store(asked json) returns text
         is_unplanned := s.changed_at is not null and s.next_rule is null;
         update holdfast.schedule
         set job_head = one.head,
-            job_input = coalesce(one.input, 'null'),
+            job_input = one.input::json,
             overlap = one.overlap,
             missed = one.missed,
             catch_up = one.catch_up,
@@ -1028,7 +1027,7 @@ create or replace function holdfast.schedule_store(asked json) returns text
   $$;
 comment on function holdfast.schedule_store(json) is
   'Creates or changes stored schedules: [{"place": 1, "key": …, "namespace": …, "name": …, "rule": …, "head": …, "input": …, "overlap": …, '
-  '"missed": …, "catch_up": …}]. Returns for each place: created, changed, unchanged or in code. A new rule applies immediately. An '
+  '"missed": …, "catch_up": …}]. The input is a string that contains JSON. Returns for each place: created, changed, unchanged or in code. A new rule applies immediately. An '
   'instance computes the rule''s first tick, because only the TypeScript code can evaluate rules. An unchanged rule keeps next_at.';
 
 create or replace function holdfast.schedule_drop(of_schedule bigint) returns boolean
@@ -1120,7 +1119,7 @@ create or replace function holdfast.schedule_upsert(
       'name', name,
       'rule', rule,
       'head', ('{"queue":' || queue_key || ',"kind":' || to_json(kind) || ',"priority":' || priority || ',"max_crashes":3}')::json,
-      'input', input,
+      'input', input::text,
       'overlap', overlap,
       'missed', missed,
       'catch_up', 0

@@ -101,10 +101,13 @@ export class StoredSchedules {
   }
 }
 
-/** Serializes documents for `schedule_store`. Head and input are JSON already. */
+/**
+ * Serializes documents for `schedule_store`. Head and input are JSON already. The input is sent as a string, because
+ * PostgreSQL would reject the whole statement if an input contained an escape that has no text, such as `\\u0000`.
+ */
 function serialize(documents: readonly StoredScheduleDocument[]): string {
-  const texts = documents.map(({ head, input, ...rest }, at) => {
-    return `${JSON.stringify({ place: at + 1, ...rest }).slice(0, -1)},"head":${head},"input":${input}}`
+  const texts = documents.map(({ head, ...rest }, at) => {
+    return `${JSON.stringify({ place: at + 1, ...rest }).slice(0, -1)},"head":${head}}`
   })
   return `[${texts.join(',')}]`
 }

@@ -337,6 +337,23 @@ test('a schedule in code and a stored schedule do not share a name', async () =>
   expect(status).toMatchObject({ job: undefined, members: [{ instance: holdfast.id }] })
 })
 
+test('schedules.upsert accepts the same inputs as jobs.enqueue, also in concurrent calls', async () => {
+  const holdfast = await open({ url: await databaseUrl() })
+  const inputs = [{ tenant: 1 }, { zero: 'x\0' }, { half: '\ud800' }, 'text', null]
+  const any = defineJob<unknown>('any')
+  const upsertAll = () =>
+    Promise.all(inputs.map((input, at) => holdfast.schedules.upsert(`input:${at}`, { every: '1h', job: any, input })))
+  expect(new Set(await upsertAll())).toEqual(new Set(['created']))
+  expect(new Set(await upsertAll())).toEqual(new Set(['unchanged']))
+  const stored = await holdfast.schedules.list()
+  expect(stored.map(({ job }) => job!.input)).toEqual(inputs)
+  for (const [at, input] of inputs.entries()) {
+    await holdfast.schedules.run(`input:${at}`)
+    const [run] = await runsOf(holdfast, `input:${at}`)
+    expect((await holdfast.jobs.find(run!.job!))!.input).toEqual(input)
+  }
+})
+
 test('schedules.upsert rejects wrong options', async () => {
   const url = await databaseUrl()
   const { schedules } = await open({ url })

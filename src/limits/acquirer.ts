@@ -120,7 +120,7 @@ export class PermitAcquirer {
         if (decision.verdict === 'full' || decision.verdict === 'left') {
           return { ...decision, max, weight, waitedMs: waits ? performance.now() - requestedAt : 0 }
         }
-        failure = epoch.loss ?? notPresentError()
+        failure = epoch.loss ?? (decision.verdict === 'in-grace' ? inGraceError() : notPresentError())
       } catch (error) {
         if (error === waitOver) throw failure ?? noResponseError()
         // The caller's abort reason may be a retryable error, but ends the wait.
@@ -204,6 +204,12 @@ export class PermitAcquirer {
 
 function noResponseError(): DatabaseUnreachableError {
   return new DatabaseUnreachableError('The database did not respond within the time given by `wait`')
+}
+
+function inGraceError(): DatabaseUnreachableError {
+  return new DatabaseUnreachableError(
+    'The server has restarted, and a process may still rely on a permit from before the restart',
+  )
 }
 
 function notPresentError(): DatabaseUnreachableError {

@@ -183,6 +183,7 @@ create or replace function holdfast.limit_decide(
     dead_removed boolean;
     has_room boolean;
     oldest timestamptz;
+    earlier_waits integer;
   begin
     -- The commit need not be flushed, because a crash empties the unlogged tables in any case.
     perform set_config('synchronous_commit', 'off', true);
@@ -277,6 +278,7 @@ create or replace function holdfast.limit_decide(
       ordinal := request.ordinal;
       token := request.token;
       fence := null;
+      earlier_waits := null;
 
       if request.is_first then
         loop
@@ -340,13 +342,21 @@ create or replace function holdfast.limit_decide(
         delete from holdfast.permit p
         where p.key = request.key
           and p.token = request.token
-          and p.fence is null;
+          and p.fence is null
+        returning p.* into released;
         if found then
           verdict := 'left';
           has_room := true;
           entity.waiting := entity.waiting - 1;
-          -- The grant time of the oldest permit is reported to the waiter that timed out.
+          -- The grant time of the oldest permit and the number of earlier waiters are reported to the waiter that timed out.
           oldest := (select min(p.since) from holdfast.permit p where p.key = request.key and p.fence > 0);
+          earlier_waits := (
+            select count(*)
+            from holdfast.permit p
+            where p.key = request.key
+              and p.fence is null
+              and p.wait_order < released.wait_order
+          );
         else
           select p.fence into fence from holdfast.permit p where p.key = request.key and p.token = request.token;
           verdict := case when found then 'granted' else 'gone' end;
@@ -394,7 +404,7 @@ create or replace function holdfast.limit_decide(
       end if;
 
       used := entity.in_use;
-      queued := entity.waiting;
+      queued := coalesce(earlier_waits, entity.waiting);
       oldest_at_ms := extract(epoch from oldest) * 1000;
       oldest_for_ms := extract(epoch from clock_timestamp() - oldest) * 1000;
       return next;

@@ -88,6 +88,20 @@ describe.each(['two instances', 'one instance'])('permits of %s', (where) => {
     await using _next = await b.limits.acquire('short wait', { max: 1 })
   })
 
+  test('a wait that times out counts only the requests that waited before it', async () => {
+    const [a, b] = await pair(where)
+    const held = await a.limits.acquire('earlier', { max: 3, weight: 3 })
+    const earlier = a.limits.acquire('earlier', { max: 3, wait: '20s' })
+    await untilQueued(fresh.url, 'earlier', 1, where)
+    const timedOut = caught(LimitReachedError, b.limits.acquire('earlier', { max: 3, wait: '500ms' }))
+    await untilQueued(fresh.url, 'earlier', 2, where)
+    const later = [a, b].map((instance) => instance.limits.acquire('earlier', { max: 3, wait: '20s' }))
+    await untilQueued(fresh.url, 'earlier', 4, where)
+    expect(await timedOut).toMatchObject({ inUse: 3, waiting: 1 })
+    await held.release()
+    for (const permit of await Promise.all([earlier, ...later])) await permit.release()
+  })
+
   test('an aborted wait rejects with the reason and leaves the queue', async () => {
     const [a, b] = await pair(where)
     const held = await a.limits.acquire('aborted', { max: 1 })
@@ -131,11 +145,13 @@ describe('a cancelled statement', () => {
     const sent = send()
     sent.catch(() => {})
     await until('the statement is cancelled', async () => {
-      const { rowCount } = await blocker.query(
+      // A transaction would see the same activity in each check, so this query uses another session.
+      const cancelled = await sql(
+        fresh.url,
         `select pg_cancel_backend(pid) from pg_stat_activity
          where datname = current_database() and wait_event_type = 'Lock' and query like '%limit_decide%'`,
       )
-      return rowCount === 1
+      return cancelled.length > 0
     })
     await blocker.query('rollback')
     return sent

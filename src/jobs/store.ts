@@ -101,7 +101,7 @@ export class JobStore {
   /** At a higher isolation level, a statement that has waited for a lock would not see what the lock protects. */
   #runAtReadCommitted<Row>(name: StatementName, values: readonly unknown[]): Promise<Row[]> {
     const { database, expiryMs } = this.#options
-    return database.transaction((tx) => tx.query<Row>(this.sql[name].text, values), expiryMs)
+    return database.write<Row>(this.sql[name].text, values, expiryMs)
   }
 
   /** Runs a statement that reads many rows. See `Database.read`. */

@@ -91,10 +91,14 @@ export const withoutJit = 'set local jit = off'
 /**
  * Returns one statement with the settings of Holdfast's own transactions. They end with the transaction, so they affect neither the
  * user's statements on the same pool nor a pooler's other clients.
+ *
+ * `timeoutMs` limits each statement, and each time between two statements. If the network becomes silent between two statements, the server
+ * then ends the session, so that the session's locks do not outlive the client by hours.
  */
-export function localSettings(statementTimeoutMs?: number): string {
-  const all = statementTimeoutMs === undefined ? settings : { ...settings, statement_timeout: statementTimeoutMs }
-  return `select ${setConfigs(all, { isLocal: true })}`
+export function localSettings(timeoutMs?: number): string {
+  const timeouts =
+    timeoutMs === undefined ? {} : { statement_timeout: timeoutMs, idle_in_transaction_session_timeout: timeoutMs }
+  return `select ${setConfigs({ ...settings, ...timeouts }, { isLocal: true })}`
 }
 
 const settings = { jit: 'off', search_path: 'pg_catalog, pg_temp' }

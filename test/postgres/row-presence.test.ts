@@ -143,6 +143,19 @@ for (const direction of ['to-server', 'to-client'] as const) {
   })
 }
 
+test('a presence begins although the network became silent while the server held the lock on the name', async () => {
+  const url = await databaseUrl()
+  const proxy = await SilentProxy.before(url)
+  onTestFinished(() => proxy.close())
+  const { presence } = presenceAt(proxy.through(url))
+  const swallowed = proxy.swallowReplyTo('insert into holdfast.instance\n')
+  const present = presence.whenPresent()
+  await swallowed
+  // The server does not notice that the client discards the connection.
+  proxy.silence('to-server', 'to-client')
+  await within(30_000, 'The presence', present)
+}, 60_000)
+
 test('a presence is not trusted after the event loop was blocked for longer than its expiry', async () => {
   const url = await databaseUrl()
   const { presence } = presenceAt(url)

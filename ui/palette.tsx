@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { cut, shorten } from './format.js'
 import { useView } from './live.js'
 import { useMe } from './me.js'
-import { Confirm, type ConfirmProps } from './parts/confirm.js'
+import { Confirm, type ConfirmProps, namespaceIn } from './parts/confirm.js'
 import { Dialog } from './parts/dialog.js'
 import { go, hrefOf, hrefOfQueue, pages, useRoute } from './routes.js'
 import type { ActName } from './wire.js'
@@ -95,19 +95,22 @@ type Start = <Name extends ActName>(props: Omit<ConfirmProps<Name>, 'onClose'>) 
 /** Returns the commands that match the text. Each word of the text must occur in the command. */
 function useCommands(text: string, start: Start): readonly Command[] {
   const me = useMe()
-  const { page } = useRoute()
+  const { page, params } = useRoute()
+  const { namespace: only } = params
   const words = text.toLowerCase().split(/\s+/).filter(Boolean)
   const search = words.filter((word) => !verbs.includes(word) && !kinds.includes(word)).join(' ') || undefined
-  const overview = useView('overview', {})
-  const schedules = useView('schedules', { search })
-  const instances = useView('instances', { search })
-  const names = useView('names', { search })
+  const overview = useView('overview', { namespace: only })
+  const schedules = useView('schedules', { namespace: only, search })
+  const instances = useView('instances', { namespace: only, search })
+  const names = useView('names', { namespace: only, search })
+  // Two namespaces can contain the same name.
+  const placeOf = (namespace: string | undefined) =>
+    namespace === undefined || only || me.namespaces.length < 2 ? '' : ` in ${shorten(namespace, 30)}`
   const action = <Name extends ActName>(label: string, act: Name, params: ConfirmProps<Name>['params'], of: string) => {
     if (!me.rights.includes(act)) return []
-    const caption = `${label} ${shorten(of, 40)}`
-    return [
-      { id: `${act} ${of}`, kind: actionKind, text: caption, run: () => start({ act, params, label, subject: of }) },
-    ]
+    const text = `${label} ${shorten(of, 40)}${placeOf(namespaceIn(params))}`
+    const run = () => start({ act, params, label, subject: of })
+    return [{ id: `${act} ${JSON.stringify(params)}`, kind: actionKind, text, run }]
   }
   const open = (kind: string, name: string, href: string): Command => {
     const goTo = () => {
@@ -137,14 +140,18 @@ function useCommands(text: string, start: Start): readonly Command[] {
       name === null || namespace === null
         ? []
         : [
-            open('Queue', name, hrefOfQueue(name)),
+            open(
+              'Queue',
+              name + placeOf(namespace),
+              hrefOfQueue(name, undefined, placeOf(namespace) ? namespace : undefined),
+            ),
             ...(pausedMs === null
               ? action('Pause', 'pause-queue', { namespace, name }, `queue ${name}`)
               : action('Resume', 'resume-queue', { namespace, name }, `queue ${name}`)),
           ],
     ),
     (schedules.data?.rows ?? []).flatMap(({ name, namespace, pausedAt }) => [
-      open('Schedule', name, hrefOf('schedules', { schedule: name, of: namespace })),
+      open('Schedule', name + placeOf(namespace), hrefOf('schedules', { schedule: name, of: namespace })),
       ...action('Run', 'run-schedule', { namespace, name }, `schedule ${name}`),
       ...(pausedAt === null
         ? action('Pause', 'pause-schedule', { namespace, name }, `schedule ${name}`)

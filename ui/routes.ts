@@ -57,8 +57,10 @@ export function hrefOf<Id extends PageId>(page: Id, params: ParamsOf<Id> = {}): 
   return `#/${page}${query.size > 0 ? `?${query}` : ''}`
 }
 
-export function hrefOfQueue(name: string, database = currentDatabase()): string {
-  return hrefOf('jobs', { search: `queue:${writeSearchValue(name)}`, database })
+/** Returns the link to a queue's jobs, in the chosen namespace unless another one is given. */
+export function hrefOfQueue(name: string, database = currentDatabase(), namespace?: string): string {
+  const search = `queue:${writeSearchValue(name)}`
+  return hrefOf('jobs', { search, database, ...(namespace !== undefined && { namespace }) })
 }
 
 /** Name of the database in the URL. Undefined if the dashboard has only one database. */

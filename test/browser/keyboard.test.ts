@@ -1,10 +1,40 @@
 // Tests that an operator does the most frequent tasks in a real browser, with the keyboard only.
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { defineJob, Holdfast } from '../../src/index.js'
 import { sql, until } from '../setup/facts.js'
 import { describeInBrowser, expectAccessible, openBoard, openPage } from './fixture.js'
 
 describeInBrowser('the keyboard', () => {
+  test('the palette distinguishes queues with the same name in different namespaces', async () => {
+    const board = await openBoard()
+    const queues: Record<string, Holdfast> = {}
+    for (const namespace of ['blog', 'shop']) {
+      const holdfast = await Holdfast.open({ url: board.databaseUrl, namespace })
+      onTestFinished(() => holdfast.close())
+      await holdfast.jobs.enqueue(defineJob('send', { queue: 'mail', run: () => {} }))
+      queues[namespace] = holdfast
+    }
+    const page = await openPage(board)
+    const search = async () => {
+      await page.keyboard.press('Control+k')
+      await page.getByRole('combobox', { name: /^Page, job number/ }).fill('pause mail')
+    }
+    await search()
+    await page.getByRole('option', { name: 'Pause queue mail in blog' }).waitFor()
+    await page.getByRole('option', { name: 'Pause queue mail in shop' }).click()
+    const dialog = page.getByRole('dialog', { name: /^Pause queue/ })
+    await dialog.getByText('shop', { exact: true }).waitFor()
+    await dialog.getByRole('button', { name: 'Pause' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    const pausedOf = async (namespace: string) => (await queues[namespace]!.jobs.queues())[0]!.pausedAt
+    expect([await pausedOf('blog'), await pausedOf('shop')]).toEqual([null, expect.any(Date)])
+    // In a chosen namespace, the palette offers only the names of this namespace.
+    await page.goto(`${board.url}#/now?namespace=blog`)
+    await search()
+    await page.getByRole('option', { name: /^Pause queue mail/ }).waitFor()
+    expect(await page.getByRole('option', { name: /queue mail/ }).count()).toBe(1)
+  })
+
   test('an operator finds why a job is stuck, retries it, pauses a queue and drains an instance', {
     timeout: 60_000,
   }, async () => {

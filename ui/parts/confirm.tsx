@@ -38,8 +38,16 @@ export interface ConfirmProps<Name extends ActName> extends ActProps<Name> {
   readonly onClose: () => void
 }
 
+/** Returns the namespace of the object that an action changes. Undefined if the parameters contain none. */
+export function namespaceIn(params: unknown): string | undefined {
+  const { namespace } = params as { readonly namespace?: string | null }
+  return namespace ?? undefined
+}
+
 /** Shows the action's consequences, based on the database's current state. A dangerous action requires a reason. */
 export function Confirm<Name extends ActName>({ act, params, label, subject, onClose }: ConfirmProps<Name>) {
+  const { namespaces } = useMe()
+  const namespace = namespaceIn(params)
   const [consequence, setConsequence] = useState<Consequence>()
   const [error, setError] = useState<ApiError>()
   const [reason, setReason] = useState('')
@@ -83,6 +91,11 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
       setActing(false)
     }
   }
+  // Two namespaces can contain the same name.
+  const facts: readonly (readonly [string, string])[] = [
+    ...(consequence && namespace !== undefined && namespaces.length > 1 ? [['Namespace', namespace] as const] : []),
+    ...(consequence?.facts ?? []),
+  ]
   const isReady = consequence?.applies === true && !isActing && (!consequence.dangerous || reason.trim() !== '')
   return (
     <Dialog title={`${label} ${shorten(consequence?.subject ?? subject, 60)}?`} onClose={onClose}>
@@ -105,7 +118,7 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
             </Notice>
           )}
         </div>
-        {consequence?.facts && consequence.facts.length > 0 && <Facts facts={consequence.facts} />}
+        {facts.length > 0 && <Facts facts={facts} />}
         {consequence?.dangerous && (
           <label class="label stack dense">
             Reason

@@ -100,16 +100,16 @@ export class ElectionPoller {
       instance: string | null
       instance_name: string | null
       term: string | null
-      since: Date | null
+      since_ms: number | null
       preferred: boolean
       is_enrolled: boolean
     }>(statement.text, [namespace, [...new Set(names)], presence.epoch?.number ?? 0], responseTimeoutMs)
     const states = new Map(
-      rows.map(({ name, instance, instance_name, term, since, preferred, is_enrolled }) => {
+      rows.map(({ name, instance, instance_name, term, since_ms, preferred, is_enrolled }) => {
         const leader =
           instance === null
             ? null
-            : { instance, instanceName: instance_name ?? instance, term: Number(term), since: new Date(since!) }
+            : { instance, instanceName: instance_name ?? instance, term: Number(term), since: new Date(since_ms!) }
         return [name, { leader, preferred, isEnrolled: is_enrolled }]
       }),
     )

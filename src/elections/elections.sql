@@ -115,7 +115,7 @@ select
   leads.instance,
   instance_name.name as instance_name,
   leads.term::text,
-  leads.since,
+  (extract(epoch from leads.since) * 1000)::float8 as since_ms,
   preferred.name is not null as preferred,
   exists (select from candidates where candidates.name = asked.name and session = $3::integer) as is_enrolled
 from unnest($2::text[]) as asked (name)

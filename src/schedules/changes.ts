@@ -70,7 +70,8 @@ export class Changes {
     if (what === 'resume') return request
     const newRule = what === 'override' ? change.rule : change.definition.rule.text
     const after = what === 'override' ? (newRule ?? row.rule) : (row.override ?? newRule!)
-    const { ticks, isOver } = firstTicks(this.#readable(after), row.now_ms)
+    // If the database clock was set back, ticks after now are already settled.
+    const { ticks, isOver } = firstTicks(this.#readable(after), Math.max(row.now_ms, row.settled_ms ?? 0))
     const candidates = { new_rule: newRule, first_ticks: ticks, first_ticks_are_all: isOver }
     if (what === 'override') return { ...request, ...candidates }
     const { overlap, missed, catchUp, reruns } = change.definition

@@ -492,7 +492,8 @@ create or replace function holdfast.schedule_change(asked json) returns text
         else coalesce(s.override, a.new_rule)
       end;
       if after <> before then
-        select min(t) into first from unnest(a.first_ticks) as t where t > now_is;
+        -- If the clock was set back, ticks after now are already settled. A tick is settled only once.
+        select min(t) into first from unnest(a.first_ticks) as t where t > greatest(now_is, s.settled_at);
         if first is null and not a.first_ticks_are_all then
           return 'retry';
         end if;
@@ -1009,7 +1010,8 @@ create or replace function holdfast.schedule_store(asked json) returns text
             next_rule = case when not is_unplanned and one.rule <> s.rule then one.rule end,
             changed_at = case
               when is_unplanned or not is_new_rule then s.changed_at
-              when one.rule <> s.rule then clock_timestamp()
+              -- If the clock was set back, ticks after now are already settled.
+              when one.rule <> s.rule then greatest(clock_timestamp(), s.settled_at)
             end
         where schedule.key = id;
         outcomes[one.place] := 'changed';

@@ -115,12 +115,13 @@ select
   s.name,
   s.rule,
   s.override,
-  s.paused_at,
+  (extract(epoch from s.paused_at) * 1000)::float8 as paused_ms,
   s.catch_up,
   s.job_head ->> 'kind' as job_kind,
   (select queue.name from holdfast.queue where queue.key = (s.job_head ->> 'queue')::bigint) as job_queue,
   s.job_input::text as job_input,
   (extract(epoch from s.next_at) * 1000)::float8 as next_ms,
+  (extract(epoch from s.settled_at) * 1000)::float8 as settled_ms,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms,
   present.members,
   present.first_member_ms
@@ -160,8 +161,16 @@ order by name
 limit 1000
 
 -- name: runs
--- Returns a schedule's runs and gaps ($2 at most), latest first. Returns only the gaps if $3 is true.
-select at, state, extra, instance, instance_name, attempt, started_at, ended_at, error::text as error, job, log, last_at, ticks, reason
+-- Returns a schedule's runs and gaps ($2 at most), latest first. Returns only the gaps if $3 is true. Returns times as numbers, because the
+-- drivers read the text of a time only in the ISO format, and the database's setting DateStyle can select another format.
+select
+  (extract(epoch from at) * 1000)::float8 as at_ms,
+  state, extra, instance, instance_name, attempt,
+  (extract(epoch from started_at) * 1000)::float8 as started_ms,
+  (extract(epoch from ended_at) * 1000)::float8 as ended_ms,
+  error::text as error, job, log,
+  (extract(epoch from last_at) * 1000)::float8 as last_ms,
+  ticks, reason
 from (
   select
     at,
@@ -177,7 +186,7 @@ from (
         and l.at = latest_ticks.at
         and l.extra = latest_ticks.extra
     ) as log,
-    null as last_at, null as ticks, null as reason
+    null::timestamptz as last_at, null as ticks, null as reason
   from (
     select *
     from holdfast.tick

@@ -93,12 +93,14 @@ export interface ScheduleRow {
   readonly name: string
   readonly rule: string
   readonly override: string | null
-  readonly paused_at: Date | null
+  readonly paused_ms: number | null
   readonly catch_up: number
   readonly job_kind: string | null
   readonly job_queue: string | null
   readonly job_input: string | null
   readonly next_ms: number | null
+  /** Last settled tick. */
+  readonly settled_ms: number | null
   readonly now_ms: number
   readonly members: string | null
   readonly first_member_ms: number | null
@@ -111,18 +113,18 @@ interface MemberDocument {
 }
 
 export interface PastRow {
-  readonly at: Date
+  readonly at_ms: number
   readonly state: PastRun['state'] | null
   readonly extra: boolean
   readonly instance: string | null
   readonly instance_name: string | null
   readonly attempt: number
-  readonly started_at: Date | null
-  readonly ended_at: Date | null
+  readonly started_ms: number | null
+  readonly ended_ms: number | null
   readonly error: string | null
   readonly job: string | null
   readonly log: string | null
-  readonly last_at: Date
+  readonly last_ms: number | null
   readonly ticks: string
   readonly reason: PastGap['reason']
 }
@@ -134,8 +136,8 @@ export function statusOf(row: ScheduleRow): ScheduleStatus {
     rule: readScheduleRule(row.override ?? row.rule),
     codeRule: readScheduleRule(row.rule),
     override: row.override === null ? undefined : readScheduleRule(row.override),
-    pausedAt: row.paused_at ?? undefined,
-    nextAt: row.next_ms === null || row.paused_at !== null ? undefined : new Date(row.next_ms),
+    pausedAt: dateOf(row.paused_ms),
+    nextAt: row.paused_ms === null ? dateOf(row.next_ms) : undefined,
     job:
       row.job_kind === null
         ? undefined
@@ -149,21 +151,26 @@ export function statusOf(row: ScheduleRow): ScheduleStatus {
 }
 
 export function pastOf(row: PastRow): PastRun | PastGap {
+  const at = new Date(row.at_ms)
   if (row.state === null) {
-    return { kind: 'gap', first: row.at, last: row.last_at, ticks: Number(row.ticks), reason: row.reason }
+    return { kind: 'gap', first: at, last: new Date(row.last_ms!), ticks: Number(row.ticks), reason: row.reason }
   }
   return {
     kind: 'run',
-    tick: row.at,
+    tick: at,
     state: row.state,
     extra: row.extra,
     instance: row.instance ?? undefined,
     instanceName: row.instance_name ?? undefined,
     attempt: row.attempt,
-    startedAt: row.started_at ?? undefined,
-    endedAt: row.ended_at ?? undefined,
+    startedAt: dateOf(row.started_ms),
+    endedAt: dateOf(row.ended_ms),
     error: row.error === null ? undefined : JSON.parse(row.error),
     job: row.job === null ? undefined : Number(row.job),
     log: row.log === null ? [] : JSON.parse(row.log),
   }
+}
+
+function dateOf(ms: number | null): Date | undefined {
+  return ms === null ? undefined : new Date(ms)
 }

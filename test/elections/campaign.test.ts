@@ -401,6 +401,16 @@ describe('a candidate that is not eligible', () => {
   })
 })
 
+test('leader returns the time in a database with another DateStyle', async () => {
+  const url = await databaseUrl()
+  await sql(url, `alter database "${new URL(url).pathname.slice(1)}" set datestyle = 'SQL, DMY'`)
+  const holdfast = await open({ url })
+  const { campaign: only } = campaign(holdfast, 'other style')
+  await until('the candidate leads', () => only.leads)
+  const leader = await until('the leader is announced', () => holdfast.elections.leader('other style'))
+  expect(Math.abs(leader.since.getTime() - Date.now())).toBeLessThan(60_000)
+})
+
 describe('elections.watch', () => {
   test('watch yields the current leader and every change, including null', async () => {
     const [a, b] = await fleet(2)

@@ -102,6 +102,43 @@ test('an override replaces the rule of the code until it is removed', async () =
   expect(rules.map(({ rule }) => JSON.parse(rule).every)).toEqual([undefined, 1_000, 7_200_000])
 })
 
+test('a new rule does not repeat settled ticks after the database clock was set back', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  add(holdfast, 'set back', { every: '1h' })
+  await untilMember(holdfast, 'set back')
+  const settled = new Date(Date.now() + 86_400_000)
+  await sql(
+    url,
+    "update holdfast.schedule set settled_at = $1::timestamptz, next_at = $1::timestamptz + interval '1 hour'",
+    [settled],
+  )
+  await holdfast.schedules.override('set back', { every: '1s' })
+  const { nextAt } = (await holdfast.schedules.find('set back'))!
+  expect(nextAt!.getTime()).toBeGreaterThan(settled.getTime())
+  expect(nextAt!.getTime()).toBeLessThan(settled.getTime() + 2_000)
+})
+
+test('runs, gaps and pauses have times in a database with another DateStyle', async () => {
+  const url = await databaseUrl()
+  await sql(url, `alter database "${new URL(url).pathname.slice(1)}" set datestyle = 'SQL, DMY'`)
+  const holdfast = await open({ url })
+  add(holdfast, 'other style', { every: '1s' })
+  const [run] = await untilRuns(holdfast, 'other style', ['done'])
+  for (const time of [run!.tick, run!.startedAt, run!.endedAt])
+    expect(Math.abs(time!.getTime() - Date.now())).toBeLessThan(60_000)
+  await holdfast.schedules.pause('other style')
+  const { pausedAt } = (await holdfast.schedules.find('other style'))!
+  expect(Math.abs(pausedAt!.getTime() - Date.now())).toBeLessThan(60_000)
+  await sql(url, "update holdfast.schedule set next_at = date_trunc('second', now() - interval '10 seconds')")
+  await holdfast.schedules.resume('other style')
+  const [gap] = await until('a gap is recorded', async () => {
+    const gaps = await gapsOf(holdfast, 'other style')
+    return gaps.length > 0 && gaps
+  })
+  for (const time of [gap!.first, gap!.last]) expect(Math.abs(time.getTime() - Date.now())).toBeLessThan(60_000)
+})
+
 test('schedules.list returns the schedules of the namespace, ordered by name', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url, namespace: 'here' })

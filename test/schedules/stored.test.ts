@@ -337,6 +337,25 @@ test('a schedule in code and a stored schedule do not share a name', async () =>
   expect(status).toMatchObject({ job: undefined, members: [{ instance: holdfast.id }] })
 })
 
+test('a new rule of a stored schedule does not repeat settled ticks after the database clock was set back', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  work([holdfast])
+  const options = { job: report, input: { tenant: 1 } }
+  await holdfast.schedules.upsert('set back', { ...options, every: '1h' })
+  await nextAt(holdfast, 'set back')
+  const settled = new Date(Date.now() + 86_400_000)
+  const later =
+    "update holdfast.schedule set settled_at = $1::timestamptz, next_at = $1::timestamptz + interval '1 hour'"
+  await sql(url, later, [settled])
+  await holdfast.schedules.upsert('set back', { ...options, every: '1s' })
+  await until('the new rule applies', async () => {
+    const [row] = await sql(url, 'select changed_at from holdfast.schedule')
+    return row!.changed_at === null
+  })
+  expect((await nextAt(holdfast, 'set back')).getTime()).toBeGreaterThan(settled.getTime())
+})
+
 test('schedules.upsert accepts the same inputs as jobs.enqueue, also in concurrent calls', async () => {
   const holdfast = await open({ url: await databaseUrl() })
   const inputs = [{ tenant: 1 }, { zero: 'x\0' }, { half: '\ud800' }, 'text', null]

@@ -1,11 +1,11 @@
-import { ClosedError, isInstance, pause, resultWithin, whenAborted } from '../base/index.js'
+import { ClosedError, isInstance, isRetryable, pause, resultWithin, whenAborted } from '../base/index.js'
 import { DatabaseUnreachableError, type Epoch, type Presence, responseTimeoutMs } from '../postgres/index.js'
 import { type AnswerCodec, encodeFailure, isRecordable } from './answer.js'
 import { BackgroundRetries } from './background-retries.js'
 import { OnceLostError } from './errors.js'
 import type { AttemptResult, FinishedRun, KeyAttempt } from './key-attempt.js'
 import { newClaim, type ParsedOptions, Run, type RunContext, runWork, type Work } from './run.js'
-import type { Claim, OnceStore, RunResult } from './store.js'
+import type { Claim, OnceStore, RunId, RunResult } from './store.js'
 import type { RunTransaction, TransactionContext } from './transaction.js'
 
 export interface RunsOptions {
@@ -116,7 +116,13 @@ export class Runs {
    * Records a result, and retries on failure. Returns false if another run has taken over and nothing was recorded.
    */
   async #recordAnswer(result: RunResult): Promise<boolean> {
-    const recorded = await this.#retries.within(this.#maxRetryMs, () => this.#store.finish(result))
+    const recorded = await this.#retries.within(this.#maxRetryMs, () =>
+      this.#store.finish(result).catch(async (error) => {
+        // A result that can never be recorded must not keep the key in flight.
+        if (!isRetryable(error)) await this.#release(result)
+        throw error
+      }),
+    )
     if (recorded !== undefined) return recorded
     throw new DatabaseUnreachableError(
       `The result for "${result.key}" could not be recorded yet. Retries continue in the background`,
@@ -149,8 +155,8 @@ export class Runs {
   }
 
   /** Frees a key. Waits for a short time, and then continues the retries in the background. */
-  async #release(claim: Claim): Promise<void> {
-    await this.#retries.within(responseTimeoutMs, () => this.#store.release(claim)).catch(() => {})
+  async #release(run: RunId): Promise<void> {
+    await this.#retries.within(responseTimeoutMs, () => this.#store.release(run)).catch(() => {})
   }
 
   /**

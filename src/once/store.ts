@@ -1,4 +1,4 @@
-import { Batcher, hashedKey } from '../base/index.js'
+import { Batcher, hashedKey, isRetryable } from '../base/index.js'
 import {
   type Database,
   type Executor,
@@ -11,7 +11,7 @@ import {
 } from '../postgres/index.js'
 import type { StoredAnswer } from './answer.js'
 
-interface RunId {
+export interface RunId {
   readonly key: string
   readonly token: string
 }
@@ -39,6 +39,9 @@ export interface RunResult extends RunId {
   readonly written: StoredAnswer
   readonly retainMs: number
 }
+
+/** Whether a result has been recorded, or the error of this result alone. */
+type FinishResult = boolean | { readonly error: unknown }
 
 interface ClaimRow {
   state: ClaimResult['state']
@@ -76,7 +79,9 @@ export class OnceStore {
   readonly sql
   readonly #options: OnceStoreOptions
   readonly #claims = new Batcher<Claim, ClaimResult>((claims) => this.#claimAll(claims), { maxBatch: maxClaims })
-  readonly #results = new Batcher<RunResult, boolean>((endings) => this.#finishAll(endings), { maxBatch: maxClaims })
+  readonly #results = new Batcher<RunResult, FinishResult>((endings) => this.#finishAll(endings), {
+    maxBatch: maxClaims,
+  })
   readonly #releases = new Batcher<RunId, undefined>((runs) => this.#releaseAll(runs))
   readonly #sweeper = new Sweeper({
     everyMs: sweepEveryMs,
@@ -113,8 +118,11 @@ export class OnceStore {
   }
 
   /** Records a result. Returns true if the result has been recorded now or before. */
-  finish(result: RunResult): Promise<boolean> {
-    return result.written.body === null ? this.#results.add(result) : this.#finishOne(result)
+  async finish(result: RunResult): Promise<boolean> {
+    if (result.written.body !== null) return this.#finishOne(result)
+    const recorded = await this.#results.add(result)
+    if (typeof recorded === 'object') throw recorded.error
+    return recorded
   }
 
   /**
@@ -182,7 +190,7 @@ export class OnceStore {
     return (await this.claimIn(this.#retryingExecutor(), claim, true).catch(nullIfLocked)) ?? { state: 'busy' }
   }
 
-  async #finishAll(results: readonly RunResult[]): Promise<boolean[]> {
+  async #finishAll(results: readonly RunResult[]): Promise<FinishResult[]> {
     if (results.length === 1) return [await this.#finishOne(results[0]!)]
     const answered = results.map(({ key, token, state, written, retainMs }) => ({
       key,
@@ -192,9 +200,15 @@ export class OnceStore {
       retain_ms: retainMs,
     }))
     const values = [this.#options.namespace, JSON.stringify(answered)]
-    const rows = await this.#retryingExecutor().query<{ token: string }>(this.sql.finish_batch.text, values)
-    const recorded = new Set(rows.map(({ token }) => token))
-    return results.map(({ token }) => recorded.has(token))
+    try {
+      const rows = await this.#retryingExecutor().query<{ token: string }>(this.sql.finish_batch.text, values)
+      const recorded = new Set(rows.map(({ token }) => token))
+      return results.map(({ token }) => recorded.has(token))
+    } catch (error) {
+      if (isRetryable(error)) throw error
+      // One result that PostgreSQL rejects fails the whole batch, so the results are recorded separately.
+      return Promise.all(results.map((result) => this.#finishOne(result).catch((error) => ({ error }))))
+    }
   }
 
   async #finishOne(result: RunResult): Promise<boolean> {

@@ -405,6 +405,40 @@ test('a claim does not wait for the open transaction of a dead run, and the key 
   expect(await once.run('dead run', { wait: '5s' }, work)).toEqual({ status: 'done', value: 'run' })
 })
 
+test('a result that PostgreSQL rejects frees its key, and results in the same batch are recorded', async () => {
+  const { once } = await open({ url: fresh.url })
+  await sql(
+    fresh.url,
+    `create function reject_result() returns trigger language plpgsql as $$
+       begin
+         raise exception 'rejected' using errcode = '54001';
+       end
+     $$;
+     create trigger rejects before update on holdfast.delivery
+       for each row when (new.value::text = '"rejected"') execute function reject_result()`,
+  )
+  onTestFinished(async () => {
+    await sql(fresh.url, 'drop function reject_result cascade')
+  })
+  const opening = gate()
+  let started = 0
+  const runs = ['rejected', 'recorded'].map((value) =>
+    once.run(`${value} result`, async () => {
+      started++
+      await opening.opened
+      return value
+    }),
+  )
+  await until('both runs have started', () => started === 2)
+  opening.open()
+  expect(await Promise.allSettled(runs)).toMatchObject([
+    { status: 'rejected', reason: { sqlstate: '54001' } },
+    { status: 'fulfilled', value: { status: 'done', value: 'recorded' } },
+  ])
+  expect(await once.run('rejected result', () => 'next')).toEqual({ status: 'done', value: 'next' })
+  expect(await once.run('recorded result', () => 'next')).toEqual({ status: 'replayed', value: 'recorded' })
+})
+
 test('500 concurrent runs of different keys all return their results', async () => {
   const { once } = await open({ url: fresh.url })
   const keys = Array.from({ length: 500 }, (_, i) => `batch ${i}`)

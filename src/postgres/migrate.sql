@@ -1,10 +1,11 @@
 -- Statements that apply one step of a migration. Only one process at a time runs them. They run in one transaction and do not block the fleet for
 -- long.
 
--- name: no_timeouts
--- Disables the timeouts that are set for the role, the database and the server. A migration has its own time limit, and large tables need
--- time. Older servers lack some of these settings.
-select set_config(name, '0', true)
+-- name: set_timeouts
+-- Replaces the timeouts that are set for the role, the database and the server. A migration has its own time limit, and large tables need
+-- time. $1 limits the wait for the migration lock. $2 limits the time between two statements, so that the server ends the transaction of a
+-- process that is frozen or unreachable, and releases the migration lock. Older servers lack some of these settings.
+select set_config(name, case name when 'lock_timeout' then $1 when 'idle_in_transaction_session_timeout' then $2 else '0' end, true)
 from pg_settings
 where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
 

@@ -133,8 +133,10 @@ export function checkSchema(state: SchemaState, schema: string): void {
   }
 }
 
-/** Maximum time for which a migration waits for table locks. */
+/** Maximum time for which a migration waits for the migration lock and for table locks. */
 const maxTryMs = 60_000
+/** Maximum time between two statements of a migration. A frozen process must not hold the migration lock for longer. */
+const maxIdleMs = 10_000
 
 const functionsStep = (schema: string) => ({ version: latestVersion(schema), name: 'functions' })
 
@@ -198,12 +200,15 @@ async function applyStep(
 ): Promise<boolean> {
   const beganAt = performance.now()
   const statements = loadStatements<
-    'no_timeouts' | 'migration_lock' | 'is_schema_absent' | 'set_steps' | 'apply' | 'blocking_session'
+    'set_timeouts' | 'migration_lock' | 'is_schema_absent' | 'set_steps' | 'apply' | 'blocking_session'
   >(new URL('./migrate.sql', import.meta.url), schema)
   const apply = database.transaction(async (tx) => {
     // PostgreSQL uses this search path to resolve names in defaults and indexes when it creates them.
     await tx.query(localSettings())
-    await tx.query(statements.no_timeouts.text)
+    // The limit includes the wait for the migration lock, so that all waiting processes give up at the same time. PostgreSQL interprets 0 as
+    // no limit.
+    const leftMs = () => Math.max(1, Math.ceil(withinMs - (performance.now() - beganAt)))
+    await tx.query(statements.set_timeouts.text, [`${leftMs()}ms`, `${maxIdleMs}ms`])
     await tx.query(statements.migration_lock.text, [lockClass(schema, 'migration')])
     const [{ absent }] = (await tx.query<{ absent: boolean }>(statements.is_schema_absent.text, [
       quoteIdentifier(schema),
@@ -212,9 +217,7 @@ async function applyStep(
     await tx.query(migrationTable(schema))
     const sql = sqlFor(await schemaState(tx, schema))
     if (sql === undefined) return false
-    // The limit includes the wait for the migration lock, so that all waiting processes give up at the same time.
-    const leftMs = Math.max(0, withinMs - (performance.now() - beganAt))
-    await tx.query(statements.set_steps.text, [sql, `${leftMs} ms`])
+    await tx.query(statements.set_steps.text, [sql, `${leftMs()} ms`])
     await tx.query(statements.apply.text)
     return true
   })

@@ -1,7 +1,8 @@
-import { describe, expect, test } from 'vitest'
-import { Holdfast, PermissionError, SchemaVersionError, UsageError } from '../../src/index.js'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { Holdfast, MigrationBlockedError, PermissionError, SchemaVersionError, UsageError } from '../../src/index.js'
 import {
   allMigrations,
+  applyMigration,
   lockClass,
   migrate,
   migrationScript,
@@ -9,8 +10,9 @@ import {
   roomFunctions,
   schemaState,
 } from '../../src/postgres/index.js'
+import { SilentProxy } from '../fault/silent-proxy.js'
 import { catalogOf, uncommented } from '../setup/catalog.js'
-import { caught, sql, sqlSession, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, until, within } from '../setup/facts.js'
 import { databaseUrl, emptyDatabaseUrl, open, roleUrl } from '../setup/instances.js'
 import { runsAll, waysOf } from '../setup/variants.js'
 
@@ -79,6 +81,32 @@ test('short timeouts of the role do not interrupt a migration', async () => {
   expect((await migrated).migrations).toHaveLength(known)
   await database.close()
 })
+
+test('a migration stops waiting for the migration lock at its time limit', async () => {
+  const url = await emptyDatabaseUrl()
+  const other = await sqlSession(url)
+  await other.query('begin')
+  await other.query('select pg_advisory_xact_lock($1, 0)', [lockClass('holdfast', 'migration')])
+  const database = openPgPool({ connectionString: url })
+  onTestFinished(() => database.close())
+  const applying = applyMigration(database, 'holdfast', allMigrations('holdfast')[0]!, 500)
+  await within(10_000, 'The migration', caught(MigrationBlockedError, applying))
+})
+
+test('the migration lock of a process that is frozen during its migration is released', async () => {
+  const url = await emptyDatabaseUrl()
+  const proxy = await SilentProxy.before(url)
+  onTestFinished(() => proxy.close())
+  const frozen = openPgPool({ connectionString: proxy.through(url) })
+  const database = openPgPool({ connectionString: url })
+  onTestFinished(() => database.close())
+  const swallowed = proxy.swallowReplyTo('pg_advisory_xact_lock')
+  const never = migrate(frozen, 'holdfast')
+  never.catch(() => {})
+  await swallowed
+  proxy.silence('to-server', 'to-client')
+  expect((await within(30_000, 'The migration', migrate(database, 'holdfast'))).migrations).toHaveLength(known)
+}, 60_000)
 
 test('a default of a table calls the function of PostgreSQL, even if the search path starts with another schema', async () => {
   const url = await emptyDatabaseUrl()

@@ -388,11 +388,12 @@ create or replace function holdfast.generation_began() returns text
     if pg_is_in_recovery() then
       return null;
     end if;
-    return (select began_at::text from holdfast.noticed_server);
+    -- A timestamp as text would change with the settings TimeZone and DateStyle.
+    return (select extract(epoch from began_at)::text from holdfast.noticed_server);
   end
   $$;
 comment on function holdfast.generation_began() is
-  'Returns the time when the generation was detected. Null until then. It changes during a session only if the tables were restored.';
+  'Returns the time when the generation was detected, in seconds since 1970. Null until then. It changes during a session only if the tables were restored.';
 
 create or replace function holdfast.generation() returns integer
   language plpgsql

@@ -3,7 +3,7 @@
 
 import { expect, test } from 'vitest'
 import { DatabaseUnreachableError, LockLostError } from '../../src/index.js'
-import { caught, sql, sqlSession, until } from '../setup/facts.js'
+import { caught, sql, sqlSession, stays, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { untilWaiting } from '../setup/locking.js'
 import { ownDatabase, ownServer } from '../setup/own-server.js'
@@ -55,6 +55,17 @@ test('tryAcquire throws while the server is down, and a waiting acquire can be a
   await timed
   await lock.release()
   await instance.close()
+})
+
+test('a session keeps its locks when the time zone and date style of the server change', async () => {
+  const server = await ownServer()
+  const url = await ownDatabase(server)
+  const instance = await open({ url, expiry: '2s' })
+  const held = await instance.locks.acquire('held')
+  await sql(url, "alter system set timezone = 'Asia/Tokyo'")
+  await sql(url, "alter system set datestyle = 'SQL, DMY'")
+  await sql(url, 'select pg_reload_conf()')
+  await stays('the lock is held beyond its expiry', () => held.held, 3_000)
 })
 
 /** Returns the generation, and notices a new one. */

@@ -35,6 +35,7 @@ export const findingIds = [
   'read-replica',
   'replication-slot',
   'schedule-orphan',
+  'schedule-unreadable',
   'schema-newer',
   'search-path',
   'sequence-behind',

@@ -34,6 +34,7 @@ export type StatementName =
   | 'orphaned_locks'
   | 'unserved_jobs'
   | 'orphaned_schedules'
+  | 'unplanned_schedules'
   | 'server_generation'
   | 'sequences'
   | 'fix_progress'

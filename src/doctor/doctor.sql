@@ -384,6 +384,14 @@ where job_head is null
   )
 order by next_at
 
+-- name: unplanned_schedules
+-- Stored schedules whose rule no instance has put into force. Uses the index schedule_stored_changed.
+select namespace, name, coalesce(override, next_rule, rule) as rule
+from holdfast.schedule
+where changed_at is not null
+order by namespace, changed_at
+limit 10000
+
 -- name: fix_progress
 -- Progress of `create index` and `vacuum` in the schema ($1, quoted).
 select work.phase, work.unit, work.done::text as done, work.total::text as total

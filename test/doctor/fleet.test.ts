@@ -257,6 +257,22 @@ test('doctor finds clocks that are wrong', async () => {
   await isGone(url, 'clock-offset')
 })
 
+test('doctor finds a stored schedule whose rule it cannot read', async () => {
+  const upsert = (rule: string) =>
+    sql(url, "select holdfast.schedule_upsert('invalid', 'q', 'k', '1', cron => $1)", [rule])
+  await upsert('0 9 * * *')
+  await isGone(url, 'schedule-unreadable')
+  await upsert('0 99 * * *')
+  expect(await found(url, 'schedule-unreadable')).toMatchObject([
+    {
+      severity: 'risky',
+      subject: 'invalid',
+      facts: { namespace: 'default', rule: '{"cron":"0 99 * * *","timezone":"UTC"}' },
+    },
+  ])
+  await sql(url, "select holdfast.schedule_remove('invalid')")
+})
+
 test('doctor finds jobs and ticks that no process runs', { timeout: 60_000 }, async () => {
   const holdfast = await open({ url, namespace: `it's ${randomBytes(3).toString('hex')}` })
   const { jobs, schedules } = holdfast

@@ -108,10 +108,13 @@ export function paint(settings: Settings, text: string, colour: Colour | undefin
 
 const escapes: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n' }
 
-/** Escapes characters in a name that would move the cursor, end the line or end the field. */
+/**
+ * Escapes characters in a name that would move the cursor, end the line or end the field, or change the direction of
+ * the text.
+ */
 export function visible(text: string): string {
   return text.replace(
-    /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
+    /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu,
     (character) => escapes[character] ?? `\\u${character.codePointAt(0)!.toString(16).padStart(4, '0')}`,
   )
 }
@@ -134,15 +137,17 @@ function table<Row>(settings: Settings, rows: readonly Row[], columns: readonly 
 }
 
 /** Prints facts: in aligned columns on a terminal, or as `field<tab>value` when the output is piped. */
-export function printFacts(settings: Settings, facts: readonly Fact[]): void {
+export function printFacts(settings: Settings, given: readonly Fact[]): void {
+  // A field can contain a name, such as the name of a step.
+  const facts = given.map(([field, value]): Fact => [visible(field), visible(value)])
   if (!process.stdout.isTTY) {
-    write(facts.map(([field, value]) => `${field}\t${visible(value)}`))
+    write(facts.map((fact) => fact.join('\t')))
     return
   }
-  const width = Math.max(...facts.map(([field]) => field.length))
+  const width = facts.reduce((widest, [field]) => Math.max(widest, field.length), 0)
   const room = (process.stdout.columns || 80) - width - 2
   for (const [at, [field, value]] of facts.entries()) {
-    const [first, ...rest] = wrap(visible(value), room)
+    const [first, ...rest] = wrap(value, room)
     const title = field === facts[at - 1]?.[0] ? '' : field
     write([
       `${paint(settings, title.padEnd(width), 'dim')}  ${first}`,

@@ -16,7 +16,10 @@ export function displayWidth(text: string): number {
 
 /** Computes the column widths with which each line fits into `room` terminal columns. */
 export function widthsFor(lines: readonly string[][], room: number): number[] {
-  const widths = lines[0]!.map((_, column) => Math.max(...lines.map((line) => displayWidth(line[column]!))))
+  // Without spread arguments, because Math.max accepts only about 120,000 arguments.
+  const widths = lines[0]!.map((_, column) =>
+    lines.reduce((widest, line) => Math.max(widest, displayWidth(line[column]!)), 0),
+  )
   let over = widths.reduce((sum, width) => sum + width, 0) + gap.length * (widths.length - 1) - room
   // The widest column shrinks first, so that short columns keep their full text.
   for (; over > 0; over--) {

@@ -246,6 +246,7 @@ describe('job show', () => {
     const stepped = defineJob('stepped', {
       run: async (_: null, job) => {
         await job.step('charge', () => 7)
+        await job.step('\u001b[2J\u200f', () => 8)
         await job.event('approved', { within: '1d' })
       },
     })
@@ -253,6 +254,7 @@ describe('job show', () => {
     await drain(holdfast, [stepped])
     const { stdout } = await run(['job', 'show', String(id)], env)
     expect(stdout).toMatch(/^step charge\tstep, recorded .+ after .+ \(attempt 1\)$/m)
+    expect(stdout).toMatch(/^step \\u001b\[2J\\u200f\tstep, recorded /m)
     expect(stdout).toMatch(/^step approved\twaits for the event "approved" until .+$/m)
     expect(stdout).toMatch(/^state\twaiting: the job is waiting for the event "approved", until .+Z$/m)
   })

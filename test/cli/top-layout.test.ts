@@ -1,6 +1,6 @@
 // Tests what the screen shows, without a terminal or a database.
 import { describe, expect, test } from 'vitest'
-import { displayWidth } from '../../src/cli/table.js'
+import { displayWidth, widthsFor } from '../../src/cli/table.js'
 import { databaseLines } from '../../src/cli/top/databases.js'
 import { layOut, type Size, textOf } from '../../src/cli/top/layout.js'
 import { firstView, type Key, press, type View, type WatchedDatabase } from '../../src/cli/top/view.js'
@@ -340,6 +340,11 @@ test('the totals of a database are marked if it has more queues than the overvie
   const counts = { ...many.overview!.counts, queues: 250 }
   const line = textOf(databaseLines([{ ...many, overview: { ...many.overview!, counts } }], 120)[1]!)
   expect(line).toMatch(/ 250 +7\+ +2\+ /)
+})
+
+test('the widths of a table with very many rows are computed', () => {
+  const rows = Array.from({ length: 200_000 }, (_, at) => [String(at)])
+  expect(widthsFor(rows, 80)).toEqual([6])
 })
 
 describe('several databases', () => {

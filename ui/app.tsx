@@ -284,7 +284,8 @@ function NamespaceChooser({ me, chosen }: { readonly me: Me; readonly chosen: st
       label="Namespace"
       value={chosen}
       options={[['', 'All namespaces'], ...names.map((name) => [name, shorten(name, 60)] as const)]}
-      onChange={(namespace) => setParams({ namespace }, 'push')}
+      // A page of the list belongs to the namespace in which it was opened.
+      onChange={(namespace) => setParams({ namespace, after: undefined }, 'push')}
     />
   )
 }

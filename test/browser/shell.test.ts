@@ -157,6 +157,12 @@ describeInBrowser('the shell of the dashboard', () => {
     await other.getByText('Read only: this dashboard has no actions.').waitFor()
   })
 
+  test('a chosen namespace starts at the first page of a list', async () => {
+    const page = await openPage(board, { at: '#/schedules?namespace=elsewhere&after=200' })
+    await page.getByRole('combobox', { name: 'Namespace' }).selectOption('')
+    await expect.poll(() => new URL(page.url()).hash).toBe('#/schedules')
+  })
+
   test('the chosen theme is applied and kept', async () => {
     const page = await openPage(board)
     const theme = () => page.evaluate(() => document.documentElement.dataset.theme)

@@ -92,6 +92,20 @@ test('names are shown with holders and waiters, and are searched, released, expi
   )
 })
 
+test('the list of limits reports that it has not searched all limits', async () => {
+  const url = await databaseUrl()
+  const { see } = await openOn(url)
+  expect(await see('limits')).toMatchObject({ rows: [], searchedRows: null })
+  await sql(
+    url,
+    `insert into holdfast.limit_state (key, namespace, name)
+     select number, 'shop', 'idle:' || number from generate_series(1, 20001) as number`,
+  )
+  const [holdfast] = await openFleet(url, 1, { namespace: 'shop' })
+  await holdfast!.limits.acquire('export', { max: 1 })
+  expect(await see('limits')).toMatchObject({ isMore: false, searchedRows: 20_000 })
+})
+
 test('limits are shown with holders and waiters, and are reset', async () => {
   const url = await databaseUrl()
   const [a, b] = await openFleet(url, 2, { namespace: 'shop' })

@@ -1,3 +1,4 @@
+import { formatNumber } from '../format.js'
 import { useView } from '../live.js'
 import { namespaceColumns } from '../parts/columns.js'
 import { Act } from '../parts/confirm.js'
@@ -17,7 +18,7 @@ type Row = ViewData<'limits'>['rows'][number]
 export function Limits() {
   const { namespace, search, all, limit, of } = useParams<'limits'>()
   const limits = useView('limits', { namespace, search, all: all === 'true' ? true : undefined })
-  const rows = limits.data?.rows ?? []
+  const { rows = [], searchedRows = null } = limits.data ?? {}
   const opened = rows.find((row) => row.name === limit && row.namespace === of)
   return (
     <Page tools={<Search subject="limits" example="export:" />}>
@@ -80,7 +81,7 @@ export function Limits() {
             <Empty title="No limit in use has a name that starts with this text." />
           ) : (
             <Empty
-              title="No limit is in use."
+              title={searchedRows === null ? 'No limit is in use.' : 'No limit in use was found.'}
               code="await holdfast.limits.with(`export:${userId}`, { max: 1 }, async () => { … })"
             >
               A limit appears here while at least one of its permits is in use.
@@ -90,6 +91,11 @@ export function Limits() {
       >
         {limits.data?.isMore && (
           <p class="table-foot muted small">More limits exist. Search for the beginning of a name.</p>
+        )}
+        {searchedRows !== null && (
+          <p class="table-foot muted small">
+            Only the first {formatNumber(searchedRows)} limits of each kind were searched. Other limits may be in use.
+          </p>
         )}
       </TablePanel>
     </Page>

@@ -218,7 +218,7 @@ const limits = readTool('limits', {
   async read(context, { prefix, state, limit = defaultLimit, ...given }) {
     const states = state === undefined ? {} : { states: [state] }
     const found = await context.observer.limits.list({ namespace: context.listed(given), prefix, limit, ...states })
-    return { limits: found, hasMore: found.length >= limit }
+    return { limits: found, hasMore: found.length >= limit || (await context.observer.limits.hasMore()) }
   },
 })
 

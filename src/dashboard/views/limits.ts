@@ -1,4 +1,4 @@
-import { limitStates } from '../../observe/index.js'
+import { limitStates, maxLimitsSearched } from '../../observe/index.js'
 import { maxRows, view } from '../view.js'
 
 const maxPerLimit = 50
@@ -10,7 +10,8 @@ export const limits = {
     async read({ observer }, { namespace, search, all = false }) {
       const states = all ? limitStates : undefined
       const rows = await observer.limits.list({ namespace, prefix: search, states, limit: maxRows + 1 })
-      return { rows: rows.slice(0, maxRows), isMore: rows.length > maxRows }
+      const searchedRows = (await observer.limits.hasMore()) ? maxLimitsSearched : null
+      return { rows: rows.slice(0, maxRows), isMore: rows.length > maxRows, searchedRows }
     },
   }),
 

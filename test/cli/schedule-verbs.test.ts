@@ -84,6 +84,8 @@ test('schedule set creates a stored schedule, schedule ls finds it, and schedule
   expect(fits('schedule-ls', JSON.parse(stdout))).toMatchObject([
     { name: 'tenant:42', job: { queue: 'mail', kind: 'send', input: { tenant: 42 } } },
   ])
+  const { stderr } = await run(['schedule', 'ls', '--search', 'tenant', '--limit', '1'], env)
+  expect(stderr).toBe('Only the first 1 schedules are shown. Use --limit to show more, or --after to continue.\n')
   const { stdout: removed } = await run(['schedule', 'rm', 'tenant:42', '--json'], env)
   expect(fits('schedule-rm', JSON.parse(removed))).toEqual({ removed: 'tenant:42' })
   expect(await run(['schedule', 'ls', '--search', 'tenant'], env)).toMatchObject({

@@ -10,12 +10,14 @@ export async function scheduleLs(settings: Settings): Promise<void> {
   const page = {
     search: settings.text('search'),
     after: settings.text('after'),
-    limit: settings.wholeNumber('limit', 1, 10_000),
+    limit: settings.wholeNumber('limit', 1, 10_000) ?? 1_000,
   }
   const schedules = await withHoldfast(settings, ({ schedules }) => schedules.list(page))
   printRows<'schedule-ls'>(settings, schedules, columns)
   const isFiltered = page.search !== undefined || page.after !== undefined
   if (schedules.length === 0) printMessage(`There are no ${isFiltered ? 'such ' : ''}schedules in this namespace.`)
+  if (schedules.length === page.limit)
+    printMessage(`Only the first ${page.limit} schedules are shown. Use --limit to show more, or --after to continue.`)
 }
 
 const columns: Column<ScheduleStatus>[] = [

@@ -47,13 +47,14 @@ export class TestingContext {
   }
 
   /**
-   * Ends jobs whose deadline has passed. At a higher isolation level than READ COMMITTED, the statement would read old
-   * job states.
+   * Ends jobs whose deadline has passed. Returns true if maintenance ran and ended no job. At a higher isolation level
+   * than READ COMMITTED, the statement would read old job states.
    */
-  async expire(): Promise<void> {
-    await this.database.transaction(async (tx) => {
+  async expire(): Promise<boolean> {
+    return this.database.transaction(async (tx) => {
       await tx.query('set transaction isolation level read committed')
-      await tx.query(this.sql.expire.text)
+      const [row] = await tx.query<{ ran: boolean; expired: number }>(this.sql.expire.text)
+      return row!.ran && row!.expired === 0
     })
   }
 

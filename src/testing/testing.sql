@@ -176,9 +176,10 @@ select
   (select count(*)::integer from deadlines where start_by <= clock_timestamp()) as late
 
 -- name: expire
--- Ends jobs whose deadline has passed. See job_expire.
-select count(*)::integer as expired
-from holdfast.job_expire(1000)
+-- Ends jobs whose deadline has passed. See job_expire. Returns whether no other session runs maintenance, and the number of ended jobs.
+select
+  pg_try_advisory_xact_lock(holdfast.lock_class('job maintenance'), 0) as ran,
+  (select count(*)::integer from holdfast.job_expire(1000)) as expired
 
 -- name: are_due
 -- Returns whether any job in the given queues is due but still waiting.

@@ -25,11 +25,11 @@ export async function passTime(holdfast: Holdfast, time: Duration): Promise<numb
   // This function makes due jobs ready and expires late jobs itself, because the instances poll only at the original
   // times.
   for (let areDue = row!.due + row!.late > 0; areDue; ) {
-    await context.expire()
-    const isAll = await context.runMaintenance()
+    const areAllExpired = await context.expire()
+    const areAllMoved = await context.runMaintenance()
     const [left] = await context.run<{ are_due: boolean }>('are_due', [queues])
-    // If maintenance moves no job, another condition is blocking the due jobs.
-    areDue = left!.are_due && !isAll
+    // If maintenance changes no job, another condition is blocking the due jobs.
+    areDue = left!.are_due && !(areAllExpired && areAllMoved)
     if (areDue) await pause(2)
   }
   return row!.due

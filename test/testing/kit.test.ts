@@ -12,7 +12,7 @@ import {
 } from '../../src/testing/index.js'
 import { gate, work } from '../jobs/fixture.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught, sql, sqlSession } from '../setup/facts.js'
+import { caught, sql, sqlSession, until } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 
 let fresh: FreshDatabase
@@ -193,6 +193,35 @@ describe('passTime', () => {
     expect(await isNew()).toBe(false)
     await passTime(holdfast, '1m')
     expect(await isNew()).toBe(true)
+  })
+
+  test('passTime expires all jobs whose deadline has passed, also while another session runs maintenance', async () => {
+    const holdfast = await openAlone()
+    const inputs = Array.from({ length: 1_100 }, () => ({ to: 'ada' }))
+    const jobs = await holdfast.jobs.enqueueMany(mail, inputs, { startBy: '1h' })
+    const client = await sqlSession(fresh.url)
+    await client.query("select pg_advisory_lock(holdfast.lock_class('job maintenance'), 0)")
+    let hasReturned = false
+    const passed = passTime(holdfast, '2h').then(() => {
+      hasReturned = true
+    })
+    await until('passTime has changed the deadlines', async () => {
+      const [row] = await sql<{ late: boolean }>(
+        fresh.url,
+        'select exists (select from holdfast.job_deadline where start_by < now() and id = $1) as late',
+        [jobs[0]!.id],
+      )
+      return row!.late
+    })
+    expect(hasReturned).toBe(false)
+    await client.query("select pg_advisory_unlock(holdfast.lock_class('job maintenance'), 0)")
+    await passed
+    const [{ expired }] = (await sql<{ expired: number }>(
+      fresh.url,
+      "select count(*)::integer as expired from holdfast.job_stopped where state = 'expired' and id = any($1::bigint[])",
+      [jobs.map(({ id }) => id)],
+    )) as [{ expired: number }]
+    expect(expired).toBe(1_100)
   })
 
   test('passTime refuses an invalid duration', async () => {

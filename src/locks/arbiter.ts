@@ -307,18 +307,20 @@ export class Arbiter {
     // If the name has a wait connection, the name was busy recently. An attempt would probably fail, so the request waits immediately after
     // the release. This saves one round trip for each handover between processes.
     if (state.connection && state.queue.every(({ request }) => request.waitMs > 0)) return this.#waitOneSlice(state)
-    const batcher = state.connection?.batcher ?? this.#batcherOf(await this.#presentSession(head))
+    const batcher = state.connection?.batcher ?? this.#batcherOf(await this.#presentSession(state, head))
     const fence = await batcher.try(state.key, head.request.mode)
     if (fence !== null) return this.#onGranted(state, head.request.mode, fence, batcher)
     this.#refuseNonWaiters(state)
     if (state.queue.length > 0) await this.#waitOneSlice(state)
   }
 
-  async #presentSession(head: PendingRequest): Promise<Session> {
+  async #presentSession(state: NameState, head: PendingRequest): Promise<Session> {
     const { anchor } = this.options
     const session = anchor.session
     if (session) return session
     if (head.request.waitMs === 0) throw reconnectingError()
+    // Requests that do not wait may be queued behind the head, and nothing else would fail them during the outage.
+    for (const pending of [...state.queue]) if (pending.request.waitMs === 0) pending.fail(reconnectingError())
     return anchor.whenPresent(this.#closing.signal)
   }
 

@@ -1,8 +1,9 @@
 // A request that is aborted, times out or whose instance closes holds no lock afterwards. A lock that is granted later is released.
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ClosedError } from '../../src/index.js'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { ClosedError, DatabaseUnreachableError } from '../../src/index.js'
+import { SilentProxy } from '../fault/silent-proxy.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { caught } from '../setup/facts.js'
+import { caught, within } from '../setup/facts.js'
 import { open } from '../setup/instances.js'
 import { heldLocks, untilNoLocks, untilWaiting } from '../setup/locking.js'
 import { randomFrom, seed } from '../setup/random.js'
@@ -70,6 +71,21 @@ test('an aborted waiter does not affect the other waiters', async () => {
   await held.release()
   await using lock = await second
   expect(lock.held).toBe(true)
+})
+
+test('a shared tryAcquire behind a waiting reader fails during an outage', async () => {
+  const proxy = await SilentProxy.before(fresh.url)
+  onTestFinished(() => proxy.close())
+  const { locks } = await open({ url: proxy.through(fresh.url), expiry: '2s' })
+  const swallowed = proxy.swallowReplyTo('pg_try_advisory_lock_shared')
+  const abort = new AbortController()
+  const waiting = locks.acquire('readers', { mode: 'shared', signal: abort.signal })
+  const refused = caught(DatabaseUnreachableError, locks.tryAcquire('readers', { mode: 'shared' }))
+  await swallowed
+  proxy.cut()
+  await within(10_000, 'The refusal', refused)
+  abort.abort('enough')
+  await expect(waiting).rejects.toBe('enough')
 })
 
 test('close rejects waiting requests and releases held locks', async () => {

@@ -84,7 +84,8 @@ export class PermitBatcher {
       await this.add(kind, request)
     } catch (error) {
       const { expiryMs } = this.store.options
-      if (!(await resultWithin(expiryMs, this.#resend(kind, request, error)))) throw error
+      const isSent = await resultWithin(expiryMs, this.#resend(kind, request, error))
+      if (!isSent && request.epoch.trusted) throw error
     }
   }
 

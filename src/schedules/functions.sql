@@ -1243,17 +1243,19 @@ create or replace function holdfast.schedule_settle_stored(plans json, member te
     simple json;
     others json;
     settled bigint[] := '{}';
+    last_jobs bigint[];
     live_jobs bigint[];
   begin
-    select array_agg(f.id)
-    into live_jobs
-    from holdfast.job_find(array(
+    last_jobs := array(
       select s.last_job
       from json_to_recordset(plans) as p (id bigint)
       join holdfast.schedule s on s.key = p.id
       where s.overlap = 'skip'
         and s.last_job is not null
-    )) as f
+    );
+    select array_agg(f.id)
+    into live_jobs
+    from holdfast.job_find(last_jobs) as f
     where f.state in ('waiting', 'ready', 'running');
     with p as materialized (
       select *
@@ -1281,6 +1283,8 @@ create or replace function holdfast.schedule_settle_stored(plans json, member te
         and p.new_rule = coalesce(s.override, s.next_rule, s.rule)
         and s.next_at is not distinct from p.next_at
         and s.changed_at is not distinct from p.changed_at
+        -- A requested run can enqueue a job before this statement locks the schedule. The next plan then settles the tick.
+        and (s.overlap = 'allow' or s.last_job is null or s.last_job = any(last_jobs))
       order by s.key
       for update of s skip locked
     )

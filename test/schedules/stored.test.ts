@@ -173,6 +173,46 @@ test('with overlap: skip, a tick is a gap while the job of an earlier tick has n
   expect(await unproven(url, 'slow', 1_000)).toEqual([])
 })
 
+test('with overlap: skip, a tick enqueues no job next to the job of a run that is requested at the same time', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  await holdfast.schedules.upsert('skips', { every: '1h', overlap: 'skip', job: report, input: { tenant: 1 } })
+  const at = new Date(Math.floor(Date.now() / 1_000) * 1_000)
+  await sql(url, 'update holdfast.schedule set changed_at = null, next_at = $1', [at])
+  const [{ key, rule }] = (await sql(url, 'select key, rule from holdfast.schedule')) as [{ key: string; rule: string }]
+  const ticks = [at, new Date(at.getTime() + 3_600_000)]
+  const plans = JSON.stringify([{ id: key, rule, new_rule: rule, next_at: at, ticks, is_over: false }])
+  // The statement that settles the tick pauses between reading the last job and locking the schedule.
+  await sql(
+    url,
+    `do $$ begin
+       execute replace(pg_get_functiondef('holdfast.job_find(bigint[])'::regprocedure), 'job_find', 'job_find_now');
+     end $$;
+     drop function holdfast.job_find(bigint[]);
+     create function holdfast.job_find(ids bigint[])
+       returns table (id bigint, state text)
+       language plpgsql
+       as $$ begin
+         if current_setting('test.pauses', true) = 'on' then
+           perform pg_sleep(1);
+         end if;
+         return query select f.id, f.state from holdfast.job_find_now(ids) as f;
+       end $$`,
+  )
+  const client = await sqlSession(url)
+  await client.query("set test.pauses = 'on'")
+  const settled = client.query("select holdfast.schedule_settle_stored($1, 'member')", [plans])
+  await until(
+    'the statement pauses',
+    async () => (await sql(url, "select from pg_stat_activity where wait_event = 'PgSleep'")).length > 0,
+  )
+  await holdfast.schedules.run('skips')
+  await settled
+  expect(await sql(url, 'select count(*)::int as jobs from holdfast.job')).toEqual([{ jobs: 1 }])
+  await client.query("select holdfast.schedule_settle_stored($1, 'member')", [plans])
+  expect(await gapsOf(holdfast, 'skips')).toMatchObject([{ reason: 'overlap', ticks: 1 }])
+})
+
 test('a stored schedule can be paused, resumed, overridden and run', async () => {
   const url = await databaseUrl()
   const holdfast = await open({ url })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { run, start } from './program.js'
+import { run, start, startSilentServer } from './program.js'
 import { fits } from './schemas.js'
 
 let database: FreshDatabase
@@ -26,6 +26,16 @@ test('holdfast dashboard serves this machine until it is interrupted', patient, 
   running.process.kill('SIGINT')
   expect(await running.ended).toMatchObject({ status: 0, stderr: expect.stringContaining('(read-only)') })
   await page.text()
+})
+
+test('holdfast dashboard exits immediately after a signal while the server does not respond', patient, async () => {
+  const { url, connected } = await startSilentServer()
+  const running = start(['dashboard', '--port', '0'], { DATABASE_URL: url })
+  await connected
+  const since = performance.now()
+  running.process.kill('SIGINT')
+  expect(await running.ended).toMatchObject({ status: 0, stdout: '' })
+  expect(performance.now() - since).toBeLessThan(5_000)
 })
 
 test('holdfast dashboard requires a reachable database and an address of this machine', async () => {

@@ -1,7 +1,9 @@
 // Runs the built command line as users do: in a separate process.
 import { type ChildProcess, fork, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { afterEach, expect } from 'vitest'
+import { afterEach, expect, onTestFinished } from 'vitest'
 import { typescript } from '../setup/typescript.js'
 
 export const bin = fileURLToPath(new URL('../../dist/cli/bin.js', import.meta.url))
@@ -87,6 +89,18 @@ export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv 
   const script = `trap : INT; stty cols 80 rows 24; ${words}; exit $?`
   const terminal = { TERM: 'xterm-256color', SHELL: '/bin/sh', ...env }
   return startProgram('script', ['-qec', script, '/dev/null'], terminal, undefined, withinMs)
+}
+
+/**
+ * Starts a server that accepts connections and never responds. Returns its URL, and a promise of its first connection.
+ */
+export async function startSilentServer(): Promise<{ url: string; connected: Promise<unknown> }> {
+  const server = createServer((socket) => socket.on('error', () => {}).resume())
+  const connected = once(server, 'connection')
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  return { url: `postgres://app@127.0.0.1:${(server.address() as AddressInfo).port}/app`, connected }
 }
 
 export function startProgram(

@@ -8,7 +8,7 @@ import { defineJob, type Holdfast } from '../../src/index.js'
 import { enqueued, jobEnded } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { open } from '../setup/instances.js'
-import { eventually, type Running, run, start, startOnTerminal } from './program.js'
+import { eventually, type Running, run, start, startOnTerminal, startSilentServer } from './program.js'
 
 let database: FreshDatabase
 let directory: string
@@ -316,6 +316,19 @@ describe('the end of holdfast work', () => {
     await untilStderr(second, new RegExp(`began ${id} attempt 2 in ${second.pid}`))
     writeFileSync(until, '')
     expect(await jobEnded(holdfast, id)).toMatchObject({ state: 'done', result: 2, crashes: 1 })
+  })
+
+  test('work exits immediately after a signal while the server does not respond', async () => {
+    const { url, connected } = await startSilentServer()
+    const running = start(['work', file('jobs.js')], { DATABASE_URL: url })
+    await connected
+    const since = performance.now()
+    running.process.kill('SIGTERM')
+    expect(await running.ended).toMatchObject({
+      status: 0,
+      stderr: 'holdfast: received SIGTERM before the work started\n',
+    })
+    expect(performance.now() - since).toBeLessThan(5_000)
   })
 
   test('work continues and drains although the reader of its stdout has closed the pipe', async () => {

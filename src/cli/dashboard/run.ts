@@ -10,17 +10,20 @@ import { onSignals, stopSignals } from '../signals.js'
 import { type DashboardServer, defaultPort, serve } from './serve.js'
 
 const closeMs = 2_000
+const interruption = Symbol('interruption')
 
 export async function runDashboard(settings: Settings): Promise<void> {
   const port = settings.wholeNumber('port', 0, 65_535) ?? defaultPort
   const readOnly = settings.flag('readOnly')
   const { databases, schema } = connectAll(settings)
-  const interrupted = new Promise<void>((resolve) => {
-    onSignals(stopSignals, () => resolve())
+  const interrupted = new Promise<typeof interruption>((resolve) => {
+    onSignals(stopSignals, () => resolve(interruption))
   })
   let server: DashboardServer | undefined
   try {
-    await checkSchemas(databases, schema)
+    // A database that does not respond must not delay the exit. Nothing has started yet, so nothing must be closed.
+    const checked = await Promise.race([checkSchemas(databases, schema), interrupted])
+    if (checked === interruption) process.exit(exitCode.done)
     const traceUrl = settings.text('traceUrl')
     const shown = { ...databaseOptions(databases), schema, readOnly, traceUrl }
     server = await serve(shown, port, { host: settings.text('host') })

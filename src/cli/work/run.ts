@@ -38,7 +38,7 @@ export async function work(settings: Settings, files: readonly string[]): Promis
   let holdfast: Holdfast | undefined
   let monitoring: MonitoringServer | undefined
   try {
-    holdfast = await Holdfast.open({
+    const opening = Holdfast.open({
       pool,
       schema,
       directUrl: settings.text('directUrl'),
@@ -46,6 +46,9 @@ export async function work(settings: Settings, files: readonly string[]): Promis
       expiry: settings.durationMs('expiry', 2_000),
       log: { warn: printMessage, error: printMessage },
     })
+    const first = await Promise.race([opening, signaled])
+    if (!(first instanceof Holdfast)) return printMessage(`holdfast: received ${first} before the work started`)
+    holdfast = first
     // The metrics are served before the work starts, so that they count all of the work.
     if (metricsPort !== undefined) monitoring = await serveMonitoring(holdfast, metricsPort)
     const started = start(holdfast, definitions, queues, concurrency)
@@ -56,9 +59,9 @@ export async function work(settings: Settings, files: readonly string[]): Promis
     clearInterval(keepAliveTimer)
     monitoring?.close()
     // A handler that ignores its signal may keep a connection open. Such a connection must not keep the process
-    // running.
+    // running. Before `holdfast` is set, nothing is running, so this process can exit immediately.
     const closed = (holdfast?.close() ?? Promise.resolve()).then(() => pool.end())
-    await Promise.race([closed, pause(closeMs)])
+    await Promise.race([closed, pause(holdfast ? closeMs : 0)])
   }
 }
 

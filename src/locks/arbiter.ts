@@ -342,9 +342,9 @@ export class Arbiter {
     const head = queue[0]
     if (!connection || !head) return
     const { mode } = head.request
-    const maxWaitMs = Math.max(
-      ...queue.map(({ request, requestedAt }) => requestedAt + request.waitMs - performance.now()),
-    )
+    // The queue may be too long for the arguments of Math.max.
+    const until = queue.reduce((last, { request, requestedAt }) => Math.max(last, requestedAt + request.waitMs), 0)
+    const maxWaitMs = until - performance.now()
     state.waitingMode = mode
     const fence = await connection.wait(state.key, mode, maxWaitMs).finally(() => {
       state.waitingMode = undefined
@@ -364,8 +364,13 @@ export class Arbiter {
     head.settle(state.hold)
   }
 
+  /** Reports the waits that have not been reported yet. These are at the end of the queue, which may contain thousands of waits. */
   #reportWaits({ queue }: NameState): void {
-    for (const pending of queue) if (pending.request.waitMs > 0) this.options.waits.waitStarted(pending)
+    const { waits } = this.options
+    for (let at = queue.length - 1; at >= 0; at--) {
+      const pending = queue[at]!
+      if (pending.request.waitMs > 0 && !waits.waitStarted(pending)) return
+    }
   }
 
   #refuseNonWaiters(state: NameState): void {

@@ -82,11 +82,12 @@ export class WaitTracker {
     this.#onWait = listener
   }
 
-  /** Reports that a call is waiting for a name. Idempotent. */
-  waitStarted(waiting: WaitingCall): void {
-    if (this.#queued.has(waiting)) return
+  /** Reports that a call is waiting for a name. Returns false, and changes nothing, if this was already reported. */
+  waitStarted(waiting: WaitingCall): boolean {
+    if (this.#queued.has(waiting)) return false
     this.#queued.add(waiting)
     this.#onWait?.(waiting.key, 1)
+    return true
   }
 
   /** Reports that a call is no longer waiting. Idempotent. */

@@ -65,6 +65,21 @@ describe.each(['two instances', 'one instance'])('locks of %s', (where) => {
   })
 })
 
+test('a request does not cost more while many requests wait for the same name', async () => {
+  const [a, b] = await pair('long queue')
+  await using held = await b.locks.acquire('long queue')
+  const waiting = [a.locks.acquire('long queue')]
+  await untilWaiting(fresh.url, held.keys[0]!)
+  const from = performance.now()
+  for (let i = 0; i < 20_000; i++) waiting.push(a.locks.acquire('long queue'))
+  await new Promise(setImmediate)
+  const tookMs = performance.now() - from
+  const outcomes = Promise.allSettled(waiting)
+  await a.close()
+  expect((await outcomes).every(({ status }) => status === 'rejected')).toBe(true)
+  expect(tookMs).toBeLessThan(3_000)
+})
+
 test('release frees all names of a lock on the server', async () => {
   const [a] = await pair('leftovers')
   const lock = await a.locks.acquire(['one', 'two', 'three'])

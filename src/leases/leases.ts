@@ -4,11 +4,9 @@ import {
   Calls,
   ClosedError,
   checkName,
-  checkNoMissingValue,
   combineSignals,
   type Duration,
   defaultTimes,
-  describe,
   duration,
   type Events,
   hashedKey,
@@ -22,7 +20,6 @@ import {
   runHolding,
   type TracerSlot,
   text,
-  UsageError,
   whileHeld,
 } from '../base/index.js'
 import {
@@ -85,13 +82,14 @@ const rules = {
   spread: duration(0, maxTimerMs),
   token: {
     expected: text.expected,
-    read: (given: unknown) => {
-      const token = text.read(given)
-      if (token !== undefined) checkNoMissingValue(token, 'token')
-      return token
-    },
+    read: (given: unknown) => (text.read(given) === undefined ? undefined : checkToken(given)),
   },
   signal: abortSignal,
+}
+
+/** A statement contains the tokens of many requests, so a token that PostgreSQL cannot store would fail the other requests too. */
+function checkToken(given: unknown): string {
+  return checkName(given, 'token', 'Pass the `token` of a lease, or a string of your own that contains a random UUID.')
 }
 
 /**
@@ -185,10 +183,7 @@ export class Leases {
    */
   async release(name: string, token: string): Promise<boolean> {
     const { key } = this.#key(name)
-    if (typeof token !== 'string' || token === '') {
-      throw new UsageError(`Expected the token to be the token of a lease, got ${describe(token)}`)
-    }
-    checkNoMissingValue(token, 'token')
+    checkToken(token)
     const holding = this.#renewals.find(key, token)
     if (holding) {
       this.#renewals.remove(holding)

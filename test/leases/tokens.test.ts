@@ -256,8 +256,23 @@ test('leases.release with another token returns false, also in the same turn as 
 test.each([undefined, '', 42])('leases.release refuses %j as a token', async (token) => {
   const { leases } = await open({ url: fresh.url })
   const error = await caught(UsageError, leases.release('name', token as never))
-  expect(error.message).toContain('Expected the token to be the token of a lease, got')
+  expect(error.message).toContain('Expected token to be a string of 1 to 500 characters without zero bytes, got')
 })
+
+test.each(['zero\0byte', 'half of an emoji \ud83d', 'x'.repeat(501)])(
+  'the token %j is refused, and other requests are not affected',
+  async (token) => {
+    const { leases } = await open({ url: fresh.url })
+    const [lease, error, released] = await Promise.all([
+      leases.acquire(`next to ${token.length}`),
+      caught(UsageError, leases.acquire('refused token', { token })),
+      caught(UsageError, leases.release('refused token', token)),
+    ])
+    expect(lease.held).toBe(true)
+    expect(error.message).toContain('Expected token to be a string of 1 to 500 characters without zero bytes')
+    expect(released.message).toBe(error.message)
+  },
+)
 
 test('an expired lease is not renewed, because another holder may have locked the name since', async () => {
   const [a, b] = await Promise.all([open({ url: fresh.url }), open({ url: fresh.url })])

@@ -37,6 +37,25 @@ describeInBrowser('jobs and deliveries', () => {
     expect((await jobs.find(third.id))?.state).toBe('ready')
   })
 
+  test('names in titles, confirmations and messages show characters that change the direction of the text', async () => {
+    const board = await openBoard()
+    const { jobs } = await open({ url: board.databaseUrl, namespace: 'shop' })
+    const odd = defineJob<unknown>('odd\u202ekind', { queue: 'odd\u202equeue', run: () => {} })
+    const { id } = await jobs.enqueue(odd, null)
+    const page = await openPage(board, { at: `#/jobs?id=${id}` })
+    await page.getByRole('dialog', { name: `Job ${id}: odd\u2066\\u{202e}\u2069kind` }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: /^Pause queue odd/ }).click()
+    const dialog = page.getByRole('dialog', { name: /^Pause/ })
+    await dialog.getByText('.').first().waitFor()
+    expect(await dialog.innerText()).not.toContain('\u202e')
+    await dialog.getByRole('button', { name: 'Pause' }).click()
+    const message = page.getByRole('region', { name: 'Messages' }).locator('p')
+    await message.waitFor()
+    expect(await message.innerText()).toContain('\\u{202e}')
+    expect(await message.innerText()).not.toContain('\u202e')
+  })
+
   test('jobs are found, shown, retried and cancelled, one by one and all together', {
     timeout: 150_000,
   }, async () => {

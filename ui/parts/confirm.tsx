@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, api } from '../api.js'
-import { formatNumber, shorten } from '../format.js'
+import { formatNumber, shorten, visible } from '../format.js'
 import { useMe } from '../me.js'
 import type { ActName, ActParamsOf, Consequence } from '../wire.js'
 import { Dialog } from './dialog.js'
@@ -27,7 +27,7 @@ export function Act<Name extends ActName>(props: ActProps<Name>) {
     <>
       <button type="button" class="button" aria-haspopup="dialog" onClick={() => setOpen(true)}>
         {label}
-        <span class="visually-hidden"> {subject.slice(0, 100)}</span>
+        <span class="visually-hidden"> {shorten(subject, 100)}</span>
       </button>
       {isOpen && <Confirm {...props} onClose={() => setOpen(false)} />}
     </>
@@ -93,8 +93,10 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
   }
   // Two namespaces can contain the same name.
   const facts: readonly (readonly [string, string])[] = [
-    ...(consequence && namespace !== undefined && namespaces.length > 1 ? [['Namespace', namespace] as const] : []),
-    ...(consequence?.facts ?? []),
+    ...(consequence && namespace !== undefined && namespaces.length > 1
+      ? [['Namespace', visible(namespace)] as const]
+      : []),
+    ...(consequence?.facts ?? []).map(([label, value]) => [visible(label), visible(value)] as const),
   ]
   const isReady = consequence?.applies === true && !isActing && (!consequence.dangerous || reason.trim() !== '')
   return (
@@ -110,10 +112,14 @@ export function Confirm<Name extends ActName>({ act, params, label, subject, onC
         <div role="status" class="stack">
           {!consequence && !error && <p class="muted">Loading the consequences …</p>}
           {consequence &&
-            (consequence.dangerous ? <Notice tone="warn">{consequence.text}</Notice> : <p>{consequence.text}</p>)}
+            (consequence.dangerous ? (
+              <Notice tone="warn">{visible(consequence.text)}</Notice>
+            ) : (
+              <p>{visible(consequence.text)}</p>
+            ))}
           {error && (
             <Notice tone="bad">
-              <p>{error.message}</p>
+              <p>{visible(error.message)}</p>
               {error.hint && <p class="muted small">{error.hint}</p>}
             </Notice>
           )}

@@ -1,5 +1,6 @@
 import './toast.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { visible } from '../format.js'
 import { Icon } from './icons.js'
 import { Shape, type Tone } from './state.js'
 
@@ -54,7 +55,7 @@ export function Toasts() {
         {shown.map(({ id, tone, text }) => (
           <div key={id} class="toast card">
             <Shape tone={tone} />
-            <p>{text}</p>
+            <p>{visible(text)}</p>
             <button type="button" class="button bare" aria-label="Close the message" onClick={() => close(id)}>
               <Icon name="close" size={12} />
             </button>

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { shareOf } from '../../../src/base/job-progress.js'
-import { cut, formatNumber, visible } from '../../format.js'
+import { formatNumber, shorten, visible } from '../../format.js'
 import { AttemptTable, AttemptTimeline, type Job } from '../../graphics/attempts.js'
 import { StepStrip, StepTable } from '../../graphics/steps.js'
 import { Workflow, WorkflowTable } from '../../graphics/workflow.js'
@@ -29,7 +29,7 @@ export function OneJob({ id }: { readonly id: string }) {
   return (
     <Dialog
       kind="side"
-      title={job ? `Job ${id}: ${cut(job.kind, 50)}` : `Job ${id}`}
+      title={job ? `Job ${id}: ${shorten(job.kind, 50)}` : `Job ${id}`}
       onClose={() => setParams({ id: undefined })}
     >
       <Panel title="Now" live={live}>

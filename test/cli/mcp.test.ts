@@ -1,12 +1,15 @@
 // Tests the MCP server with the official client, on a fleet with typical problems. All tests of reading share one server.
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { actNames } from '../../src/acts/index.js'
+import { withoutStatement } from '../../src/cli/mcp/read-tools.js'
+import { examine } from '../../src/doctor/index.js'
 import { defineJob, Holdfast, version } from '../../src/index.js'
+import { openPgPool } from '../../src/postgres/index.js'
 import { drain } from '../../src/testing/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
-import { sql, until } from '../setup/facts.js'
+import { sql, sqlSession, until } from '../setup/facts.js'
 import { bin, type Running, start } from './program.js'
 
 const nowhere = 'postgres://app:s3cret@127.0.0.1:1/app'
@@ -319,6 +322,18 @@ describe('a question', () => {
     expect(overview).toMatchObject({ counts: { instances: 3, queues: 4, schedules: 1 } })
     expect(overview.queues).toHaveLength(2)
   })
+})
+
+test('doctor hides the statements of other sessions', async () => {
+  const session = await sqlSession(database.url)
+  await session.query('begin isolation level repeatable read')
+  await session.query("select 'card 4711'")
+  const own = openPgPool({ connectionString: database.url })
+  onTestFinished(() => own.close())
+  const { findings } = await examine({ database: own, schema: 'holdfast', toleranceMs: 1 })
+  const long = findings.filter(({ id }) => id === 'long-transaction')
+  expect(JSON.stringify(long)).toContain('card 4711')
+  expect(JSON.stringify(long.map(withoutStatement))).not.toContain('card 4711')
 })
 
 describe('a mistake', () => {

@@ -1,6 +1,6 @@
 import { noSuchInstance, noSuchJob, noSuchSchedule } from '../../acts/index.js'
 import { checkName, hashedKey, UsageError } from '../../base/index.js'
-import { examine } from '../../doctor/index.js'
+import { examine, type Finding } from '../../doctor/index.js'
 import { limitStates, noRates, type ObservedJob } from '../../observe/index.js'
 import { readJobSearch, searchStates } from '../../search/index.js'
 import { graphDocument } from '../graph/document.js'
@@ -251,8 +251,19 @@ const doctor = readTool('doctor', {
   description:
     'Checks the connection, the settings of the database, the schema and the fleet. Each finding says why it matters and how to fix it. Takes ' +
     'about a second. Finds, for example, jobs of a kind that no worker handles, paused queues, long transactions, and missing rights.',
-  read: ({ database, direct, schema }) => examine({ database, direct, schema }),
+  async read({ database, direct, schema, showsPayloads }) {
+    const diagnosis = await examine({ database, direct, schema })
+    return showsPayloads ? diagnosis : { ...diagnosis, findings: diagnosis.findings.map(withoutStatement) }
+  },
 })
+
+/** Removes the statement of a session, because its text can contain data. */
+export function withoutStatement(finding: Finding): Finding {
+  const { query, ...facts } = finding.facts
+  if (typeof query !== 'string' || query === '') return finding
+  const hidden = 'hidden (shown only if the server was started with --payloads)'
+  return { ...finding, text: finding.text.replace(query, hidden), facts: { ...facts, query: hidden } }
+}
 
 const audit = readTool('audit', {
   title: 'Actions of people and assistants',

@@ -571,7 +571,7 @@ export interface DemoLine {
   readonly urls: {
     /** Address of the dashboard. */
     readonly dashboard: string
-    /** Address of the database, with its password. */
+    /** Address of the database, with its password. Without the password if `--url` is given without `--show-url`. */
     readonly database: string
   } | null
   /** Short title of the event. */

@@ -47,6 +47,7 @@ async function provesInGivenDatabase(): Promise<void> {
     return {
       events: new Set(rows.map(({ event }) => event)),
       dashboard: rows[0]?.urls?.dashboard,
+      database: rows[0]?.urls?.database,
       proof: rows.findLast((row) => row.proof)?.proof,
       doubles: { with: last('work')?.counts?.paymentsTwice, without: last('without')?.counts?.paymentsTwice ?? 0 },
     }
@@ -58,6 +59,8 @@ async function provesInGivenDatabase(): Promise<void> {
     // The company without Holdfast books payments twice.
     doubles.without > 0
   await until('the demo runs', () => progress().events.has('opened'), longMs)
+  expect(progress().database).toContain(new URL(url).pathname)
+  expect(progress().database).not.toContain(`:${new URL(url).password}@`)
   await killsOnRequest(progress().dashboard!)
   await until('every event has occurred and every invariant has checked something', () => isWhole(progress()), longMs)
   running.process.kill('SIGTERM')

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import pg from 'pg'
 import { type DemoDatabase, DemoRunner, introduction, nextSteps, openDemoDatabase } from '../../demo/index.js'
-import { HostsClient } from '../../postgres/index.js'
+import { addressOf, HostsClient } from '../../postgres/index.js'
 import { statusOfSignal } from '../child.js'
 import { type DashboardServer, defaultPort, serve } from '../dashboard/serve.js'
 import { Exit, exitCode, printMessage } from '../failure.js'
@@ -52,7 +52,8 @@ export async function demo(settings: Settings): Promise<void> {
         ['database', isUrlShown ? database.url : `${database.description}${url ? '' : ' --show-url shows its URL.'}`],
         ['stop', `Ctrl-C. --seed ${seed} repeats the same faults.`],
       ],
-      { dashboard: dashboard.url, database: database.url },
+      // The URL of the user's database contains a password, and the user already knows the URL.
+      { dashboard: dashboard.url, database: url && !isUrlShown ? addressOf({ connectionString: url }) : database.url },
     )
     if (settings.flag('open')) openInBrowser(dashboard.url)
     const outcome = await runner.run(interrupted.signal, (seconds ?? longestSeconds) * 1_000)

@@ -77,6 +77,8 @@ export class WaitPool {
     this.#connections.add(reservation)
     try {
       const session = await this.anchor.openLockSession()
+      // The loss of a session may arrive together with its last response, before the listener below is registered.
+      if (!session.trusted) throw session.loss
       const connection = new WaitConnection(this, this.newBatcher(session))
       this.#connections.add(connection)
       session.onLoss(() => this.#remove(connection))

@@ -42,6 +42,32 @@ create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
   $$;
 comment on function holdfast.leased_keys(bigint[]) is 'Returns the leased keys among the given keys. This is the batch variant of is_leased().';
 
+-- The exception handler undoes a part of the attempts: if a name turns out to be busy or leased, PostgreSQL releases the locks that the function
+-- has already acquired. The caller's transaction would otherwise keep these locks until it ends.
+create or replace function holdfast.try_transaction_locks(keys bigint[], shared boolean) returns boolean
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  as $$
+  declare
+    key bigint;
+  begin
+    foreach key in array keys loop
+      if not (case when shared then pg_try_advisory_xact_lock_shared(key) else pg_try_advisory_xact_lock(key) end) then
+        raise lock_not_available;
+      end if;
+    end loop;
+    if holdfast.leased_keys(keys) <> '{}' then
+      raise lock_not_available;
+    end if;
+    return true;
+  exception
+    when lock_not_available then
+      return false;
+  end
+  $$;
+comment on function holdfast.try_transaction_locks(bigint[], boolean) is
+  'Locks the keys, in their order, for the current transaction. Returns false, and locks nothing, if one of the keys is locked or leased.';
+
 create or replace function holdfast.flush_leases() returns void
   language plpgsql
   as $$

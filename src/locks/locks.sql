@@ -123,33 +123,21 @@ where key = any($1::bigint[])
 select holdfast.guard_key($1::bigint, $2::bigint, $3::integer)::text as guarded
 
 -- name: in_transaction_try
--- Locks names for the caller's transaction if all of them are free now. Tries the names in key order and stops at the first busy name.
--- After a restart or failover, all names count as busy until no process can rely on an earlier lock and the fences have been moved ahead.
-with recursive server as materialized (
+-- Locks names for the caller's transaction if all of them are free now. After a restart or failover, all names count as busy until no process
+-- can rely on an earlier lock and the fences have been moved ahead.
+with server as materialized (
   select holdfast.noticed_generation() as generation
 ),
-grace as materialized (
-  select coalesce(holdfast.grace_is_over_in(generation), false) as yes
+attempt as materialized (
+  select generation, case
+    when holdfast.grace_is_over_in(generation) then holdfast.try_transaction_locks($1::bigint[], $2::boolean)
+  end as granted
   from server
-),
-taken as (
-  -- Leases are checked before any lock is acquired, because a request for one name has no savepoint.
-  select 0 as place, yes and holdfast.leased_keys($1::bigint[]) = '{}' as granted
-  from grace
-  union all
-  select place + 1, case when $2::boolean
-    then pg_try_advisory_xact_lock_shared(($1::bigint[])[place + 1])
-    else pg_try_advisory_xact_lock(($1::bigint[])[place + 1])
-  end
-  from taken
-  where granted
-    and place < cardinality($1::bigint[])
 )
 select
-  case when bool_and(granted) and holdfast.leased_keys($1::bigint[]) = '{}' then nextval('holdfast.fence') end as fence,
-  bool_and(server.generation is null) as is_new_generation
-from taken
-cross join server
+  case when granted then nextval('holdfast.fence') end as fence,
+  generation is null as is_new_generation
+from attempt
 
 -- name: in_transaction_wait
 -- Waits for names, in key order, on behalf of the caller's transaction, and then restores the caller's lock_timeout. PostgreSQL applies

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { defineJob, LockTimeoutError, UsageError } from '../../src/index.js'
 import { type FreshDatabase, freshDatabase } from '../setup/database.js'
 import { caught, sql, sqlSession, until } from '../setup/facts.js'
-import { open } from '../setup/instances.js'
+import { databaseUrl, open } from '../setup/instances.js'
 import { heldLocks, untilNoLocks, untilWaiting } from '../setup/locking.js'
 
 let fresh: FreshDatabase
@@ -120,6 +120,32 @@ test('a request for several names locks all of them or none', async () => {
   expect(await heldLocks(fresh.url, locks.key('free 1'))).toBe(1)
 })
 
+test('a refused request keeps no lock, even if the name is leased during the request', async () => {
+  const url = await databaseUrl()
+  const { locks, leases } = await open({ url })
+  // The check for leases is slow, so that a lease can be granted between the check and the next step.
+  await sql(
+    url,
+    `alter function holdfast.leased_keys(bigint[]) rename to leased_keys_now;
+     create function holdfast.leased_keys(keys bigint[]) returns bigint[] language plpgsql as $$
+     declare found bigint[] := holdfast.leased_keys_now(keys);
+     begin
+       perform pg_sleep(0.5);
+       return found;
+     end $$`,
+  )
+  const client = await sqlSession(url)
+  await client.query('begin')
+  const trying = locks.tryInTransaction(client, 'leased meanwhile')
+  const sleeps = "select from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()"
+  await until('the check sleeps', async () => (await sql(url, sleeps)).length === 1)
+  const lease = await leases.tryAcquire('leased meanwhile')
+  const lock = await trying
+  expect([lock, lease].filter((holder) => holder !== null)).toHaveLength(1)
+  expect(await heldLocks(url, locks.key('leased meanwhile'))).toBe(lock ? 1 : 0)
+  await client.query('rollback')
+})
+
 describe('calls at the same time on one transaction', () => {
   test('a refused request for several names does not undo a job that was enqueued meanwhile', async () => {
     const [a, b] = [await open({ url: fresh.url }), await open({ url: fresh.url })]
@@ -127,7 +153,7 @@ describe('calls at the same time on one transaction', () => {
     await using _held = await b.locks.acquire('busy meanwhile')
     const client = await beginTransaction()
     const [lock] = await Promise.all([
-      a.locks.tryInTransaction(client, ['busy meanwhile', 'other']),
+      a.locks.tryInTransaction(client, ['busy meanwhile', 'other'], { wait: 50 }),
       a.jobs.enqueue(job, null, { tx: client }),
     ])
     await client.query('commit')
@@ -140,8 +166,8 @@ describe('calls at the same time on one transaction', () => {
     await using _held = await b.locks.acquire('busy next to it')
     const client = await beginTransaction()
     const [granted, refused] = await Promise.all([
-      a.locks.tryInTransaction(client, ['granted 1', 'granted 2']),
-      a.locks.tryInTransaction(client, ['busy next to it', 'other']),
+      a.locks.tryInTransaction(client, ['granted 1', 'granted 2'], { wait: 50 }),
+      a.locks.tryInTransaction(client, ['busy next to it', 'other'], { wait: 50 }),
     ])
     expect(granted).not.toBeNull()
     expect(refused).toBeNull()
@@ -153,7 +179,7 @@ describe('calls at the same time on one transaction', () => {
     const { locks, once } = await open({ url: fresh.url })
     const client = await beginTransaction()
     const run = (key: string) =>
-      once.inTransaction(client, key, () => locks.tryInTransaction(client, [`${key} 1`, `${key} 2`]))
+      once.inTransaction(client, key, () => locks.tryInTransaction(client, [`${key} 1`, `${key} 2`], { wait: 50 }))
     const answers = await Promise.all([run('work one'), run('work two')])
     for (const answer of answers) expect(answer).toMatchObject({ status: 'done', value: { mode: 'exclusive' } })
     await client.query('commit')

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { defineJob } from '../../src/index.js'
+import { defineBudget, defineJob, type JobRef } from '../../src/index.js'
 import { work } from '../jobs/fixture.js'
 import { sql, until } from '../setup/facts.js'
 import { databaseUrl, open } from '../setup/instances.js'
@@ -46,24 +46,45 @@ test('the statements remove the data of ended jobs from every table', async () =
       throw new Error(`${to} refuses mail`)
     },
   })
-  work(holdfast, [send, refuse])
-  const jobs = [
-    await holdfast.jobs.enqueue(send, input, { meta }),
-    await holdfast.jobs.enqueue(refuse, input, { meta }),
+  const calls = defineBudget('calls', { max: 5 })
+  const options = (use: string) => ({
+    meta,
+    unique: { key: `${use}:${address}`, for: '1h' as const },
+    lane: `to:${address}`,
+    group: `customer:${address}`,
+    budgets: [calls.of(address)],
+  })
+  const jobs: JobRef[] = [
+    await holdfast.jobs.enqueue(send, input, { ...options('cancelled'), delay: '1h' }),
+    await holdfast.jobs.enqueue(refuse, input, options('refused')),
   ]
   await holdfast.jobs.cancel(jobs[0]!.id)
-  jobs.push(await holdfast.jobs.enqueue(send, input, { meta }))
+  const workflow = await holdfast.jobs.enqueueWorkflow(({ add }) => {
+    const { unique: _, ...others } = options('sent')
+    add(send, input, { ...others, after: [add(send, input, others)] })
+  })
+  jobs.push(...workflow.jobs, await holdfast.jobs.enqueue(send, input, options('sent')))
+  work(holdfast, [send, refuse])
   const ids = jobs.map(({ id }) => id)
   const states = async () => Promise.all(ids.map(async (id) => (await holdfast.jobs.find(id))?.state))
   await until('the jobs have ended', async () =>
     (await states()).every((state) => ['done', 'buried', 'cancelled'].includes(state!)),
   )
   expect(await tablesWithData(url)).toEqual(
-    expect.arrayContaining(['job', 'job_end', 'job_note', 'job_step', 'job_stopped'].map((name) => `holdfast.${name}`)),
+    expect.arrayContaining(
+      ['job', 'job_end', 'job_note', 'job_step', 'job_stopped', 'unique_job'].map((name) => `holdfast.${name}`),
+    ),
   )
   const before = await states()
+  const dependencies = async () =>
+    (await holdfast.jobs.workflow(workflow.id))!.jobs.map(({ id, after }) => ({ id, after }))
+  const needed = await dependencies()
+  expect(needed.map(({ after }) => after.length)).toEqual([0, 1])
 
   await sql(url, statements.replaceAll('{4711,4712}', `{${ids.join(',')}}`))
+  // The lanes of ended jobs are deleted in the background.
+  await until('no lane has the address', async () => !(await tablesWithData(url)).includes('holdfast.lane'))
   expect(await tablesWithData(url)).toEqual([])
   expect(await states()).toEqual(before)
+  expect(await dependencies()).toEqual(needed)
 })

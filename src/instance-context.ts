@@ -56,8 +56,9 @@ import {
 
 export interface JobsSettings {
   /**
-   * Retention time of finished jobs. Holdfast deletes finished jobs in units of whole days, so a job may be kept for up
-   * to one day longer. If instances have different values, the shortest value applies. At least `1d`; default `7d`.
+   * Retention time of finished jobs. Holdfast deletes finished jobs in whole partitions. Done jobs may be kept for up to half of `retain`
+   * longer, other ended jobs for up to one day longer. If instances have different values, the shortest value applies. At least `1d`; default
+   * `7d`.
    */
   retain?: Duration | undefined
 }
@@ -80,7 +81,7 @@ export interface HoldfastOptions {
   /**
    * Function that opens a transaction of your library, such as `(work) => db.transaction(work)`. With this option, `tx`
    * in handlers of jobs, schedules and `once` is a promise of your library's transaction. Declare its type with
-   * `Register`. See docs/guides/transactions.md.
+   * `Register`. See docs/guides/handler-transactions.md.
    */
   transaction?: TransactionOption | undefined
   /** Namespace that separates your names from other applications' names in the same database. Default: `default`. */
@@ -101,8 +102,8 @@ export interface HoldfastOptions {
   /** Time after which a frozen or unreachable instance loses its locks. At least 2 seconds. Default: 10 seconds. */
   expiry?: Duration | undefined
   /**
-   * With `required` (the default), opening fails if session locks do not work reliably. With `none`, Holdfast uses leases instead of
-   * session locks.
+   * With `required` (the default), opening fails if session locks do not work reliably. With `none`, elections and shares use
+   * leases, and `locks.acquire`, `locks.tryAcquire` and `locks.with` throw.
    */
   anchor?: 'required' | 'none' | undefined
   /** Whether `open` migrates the schema. Default: true. If false, `open` throws if the schema is outdated. */

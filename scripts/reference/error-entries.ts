@@ -338,7 +338,8 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   },
   LEASE_LOST: {
     examples: [new LeaseLostError('invoice:42', 7, new LeaseNotHeldError())],
-    thrownBy: "A lease's `signal` aborts with this error. `Lease.extend` throws the error",
+    thrownBy:
+      "A lease's `signal` aborts with this error. `Lease.extend` and `guard` throw the error. `leases.with` throws the error if the work finished after the loss",
     remedy:
       'Stop the work immediately. Use `lease.guard(tx)` in the transactions that write, so that the database rejects late writes.',
   },
@@ -369,11 +370,13 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   LIMIT_RESET: {
     examples: [new LimitResetError()],
     thrownBy: 'No call. This error is the `cause` of a `PERMIT_LOST` error',
-    remedy: "Ask the operator who reset the limit. The dashboard's audit log contains the reset.",
+    remedy:
+      'Ask the operator who reset the limit. The audit log contains resets by the dashboard and MCP, not by the command line.',
   },
   LOCK_LOST: {
     examples: [new LockLostError('invoice:42', 7, connectionLost)],
-    thrownBy: 'The `signal` of a lock, a leadership or an owned resource aborts with this error',
+    thrownBy:
+      'The `signal` of a lock, a leadership or an owned resource aborts with this error. `guard` throws the error. `locks.with` throws the error if the work finished after the loss',
     remedy:
       'Stop the work immediately. Use `lock.guard(tx)` in the transactions that write, so that the database rejects late writes.',
   },
@@ -433,7 +436,7 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
   NOT_IN_THREAD: {
     examples: [new NotInThreadError('tx')],
     thrownBy:
-      '`job.tx`, `job.enqueue` and `job.parents` in the handler of a definition with `threads`. The job is buried',
+      '`job.tx`, `job.enqueue`, `job.parents`, `job.step`, `job.cursor`, `job.sleep` and `job.event` in the handler of a definition with `threads`. The job is buried',
     remedy:
       'Pass the data with the input, and return the data as the result. A second job without `threads` can read the result and write it to the database.',
   },
@@ -468,7 +471,8 @@ export const errorEntries: Readonly<Record<HoldfastErrorCode, ErrorEntry>> = {
       new PermitLostError('openai', 7, connectionLost),
       new PermitLostError('openai', 7, new LimitResetError()),
     ],
-    thrownBy: "A permit's `signal` aborts with this error",
+    thrownBy:
+      "A permit's `signal` aborts with this error. `limits.with` throws the error if the work finished after the loss",
     remedy: 'Stop the work immediately, and acquire a new permit before you continue.',
   },
   READ_ONLY: {

@@ -46,7 +46,10 @@ export interface JobOptions<Input, Handled = Input> {
   maxCrashes?: number | undefined
   /** Limits for each lane. By default, a lane runs one job at a time. */
   lanes?: LaneOptions | undefined
-  /** Budgets that all jobs with this definition need. A job starts when all of its budgets have room. */
+  /**
+   * Budgets of the jobs and schedules that code creates with this definition. A job starts when all of its budgets have room. A job from SQL
+   * has the budgets that the call passes. A job from the command line or the dashboard has none.
+   */
   budgets?: readonly BudgetUse[] | undefined
 }
 

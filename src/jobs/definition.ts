@@ -174,7 +174,7 @@ export interface JobDefinition<Input = never, Result = unknown, Handled = unknow
   readonly keepDays: number | undefined
   readonly maxCrashes: number
   readonly lanes: LanePolicy
-  /** Budgets that all jobs with this definition need. */
+  /** Budgets of the jobs and schedules that code creates with this definition. */
   readonly budgets: readonly PlannedBudget[]
   readonly schema: Schema | undefined
   /** Types of the job. This property does not exist at run time. */
@@ -195,8 +195,8 @@ export interface ImplementedJob<Input = never, Result = unknown, Handled = unkno
 }
 
 /**
- * An attempt's context in a thread. The context has no `tx`, `enqueue` and `parents`, because a thread has no connection to the database. If a
- * handler reads one of them, it throws a `NotInThreadError`.
+ * An attempt's context in a thread. A thread has no connection to the database. If a handler reads `tx`, `enqueue`, `parents`, `step`, `cursor`,
+ * `sleep` or `event`, it throws a `NotInThreadError`.
  */
 export interface ThreadJob extends Pick<JobContext, 'id' | 'kind' | 'attempt' | 'meta' | 'fence' | 'progress' | 'log'> {
   /**

@@ -62,8 +62,8 @@ export interface EnqueueOptions {
    */
   budgets?: readonly BudgetUse[] | undefined
   /**
-   * Group to which the job belongs, such as `tenant:42`. Groups take turns: a group's first job waits for at most one
-   * job of each other group, and not for all of their jobs. Within a group, jobs start in order.
+   * Group to which the job belongs, such as `tenant:42`. Groups take turns: a group's first job waits for at most as many
+   * jobs of each other group as that group's weight. Within a group, jobs start in order.
    */
   group?: JobGroup | undefined
   /** Jobs that must end before the new job. The new job may run when all these jobs are done or discarded. */

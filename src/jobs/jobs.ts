@@ -339,8 +339,8 @@ export class Jobs {
 
   /**
    * Runs a cancelled, expired, discarded or buried job again, without a deadline. The job keeps its recorded steps, unless `fromStart` is true. A
-   * waiting job becomes due immediately, and a sleep ends. Returns false if no such job exists, or if another job has the
-   * same unique key.
+   * waiting job becomes due immediately, and a sleep ends. Returns false if the job does not exist, if it is ready, running,
+   * done or archived, or if another job has the same unique key.
    *
    * @example
    * await holdfast.jobs.retry(job.id)
@@ -354,9 +354,10 @@ export class Jobs {
   }
 
   /**
-   * Changes a job that is waiting or ready: its input, its earliest start, its deadline, its priority or its meta. A job with a new
-   * priority or time gets a new position in its queue. Returns false and changes nothing if the job is running, has ended or does
-   * not exist. A worker runs either the old job or the new one, never a mixture.
+   * Changes a job that is waiting or ready: its input, its earliest start, its deadline, its priority or its meta. Every change of
+   * a ready job moves it behind the ready jobs with the same priority. Returns false and changes nothing if the job is running, has ended or
+   * does not exist. With `startBy`, also returns false if the job has already failed, crashed or recorded a step. A worker
+   * runs either the old job or the new one, never a mixture.
    *
    * @example
    * await holdfast.jobs.update(job.id, { definition: sendEmail, input: { to: 'bob@example.com' }, delay: '1h' })

@@ -65,10 +65,10 @@ function copyOf(data: unknown): unknown {
 }
 
 /**
- * Replaces zero bytes and halves of surrogate pairs, also in keys. PostgreSQL rejects their escapes, and one statement
- * writes the lines of several attempts. The last alternative consumes all other escapes, such as an escaped backslash.
+ * Replaces zero bytes and halves of surrogate pairs in JSON, also in keys. PostgreSQL rejects their escapes, and one statement
+ * writes the notes of several attempts. The last alternative consumes all other escapes, such as an escaped backslash.
  */
-function validEscapes(json: string): string {
+export function validEscapes(json: string): string {
   return json.replace(/\\(?:u0000|ud[89a-f]..|.)/g, (found) => (found.length > 2 ? '\uFFFD' : found))
 }
 

@@ -1,4 +1,4 @@
-import { isPlain, type JobProgress, toJson } from '../base/index.js'
+import { isPlain, type JobProgress, toJson, validEscapes } from '../base/index.js'
 
 const maxBytes = 2_000
 
@@ -7,7 +7,7 @@ export function readProgress(given: unknown): JobProgress | undefined {
   if (typeof given === 'number') return Number.isFinite(given) ? given : undefined
   try {
     if (typeof given !== 'object' || given === null || !isPlain(given)) return undefined
-    const json = toJson(given, 'progress')!
+    const json = validEscapes(toJson(given, 'progress')!)
     return Buffer.byteLength(json) <= maxBytes ? JSON.parse(json) : undefined
   } catch {
     return undefined

@@ -455,6 +455,29 @@ describe.each(anchorModes)('$name', ({ name: way, anchor }) => {
     },
   )
 
+  test('a progress with invalid text is stored, and does not prevent the notes of other jobs', async () => {
+    const holdfast = await open({ url: fresh.url, namespace: 'invalid progress' })
+    const opening = gate()
+    const job = defineJob('job', {
+      run: async (name: string, { progress, log }) => {
+        progress({ file: name })
+        log(name)
+        await opening.opened
+      },
+    })
+    const names = ['a\0b', 'half of \ud83d', 'plain']
+    const refs = await holdfast.jobs.enqueueMany(job, names)
+    work(holdfast, [job])
+    const found = () => Promise.all(refs.map(({ id }) => holdfast.jobs.find(id)))
+    await until('all notes are visible', async () => (await found()).every((one) => one?.log?.length === 1))
+    expect((await found()).map((one) => one!.progress)).toEqual([
+      { file: 'a\uFFFDb' },
+      { file: 'half of \uFFFD' },
+      { file: 'plain' },
+    ])
+    opening.open()
+  })
+
   test('progress and log are visible while the job runs, and are kept afterwards', async () => {
     const holdfast = await start()
     const opening = gate()

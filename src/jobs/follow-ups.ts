@@ -129,7 +129,8 @@ export class FollowUps {
         this.#mustRecheck ||= isUnsure
         // After several failures, this loop stops trying to admit the jobs, because maintenance also admits them. The
         // follow-ups are kept, because other instances do not look for a live process's follow-ups.
-        if (failures < maxTries) this.#ids.push(...ids)
+        // At the front, so that the jobs of a lane keep their order.
+        if (failures < maxTries) this.#ids.unshift(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }
       this.#admitting = 0

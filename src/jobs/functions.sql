@@ -3107,6 +3107,17 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
       and (select true from holdfast.waiting where waiting.id = e.job limit 1) is null
       and (select true from holdfast.job_stopped where job_stopped.id = e.job limit 1) is null
       and (select true from holdfast.job_archive where job_archive.id = e.job) is null;
+    -- Dependents that are waiting for a retry of a failed job can start if the job can no longer be retried.
+    insert into holdfast.follow_up (session, ended)
+    select 0, jsonb_agg(jsonb_build_object('id', needed.id, 'state', 'done'))
+    from (
+      -- The oldest jobs leave first.
+      select distinct needs as id from holdfast.dependency order by needs limit 10000
+    ) as needed
+    left join holdfast.job_find(array(select distinct needs from holdfast.dependency order by needs limit 10000)) as f using (id)
+    where f.id is null
+      or exists (select from holdfast.job_archive a where a.id = needed.id)
+    having count(*) > 0;
     if not holdfast.job_has_entry((today - retain)::timestamptz) then
       delete from holdfast.job_removed where removed_at < (today - retain)::timestamptz;
     end if;
@@ -3621,6 +3632,9 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
   as $$
   declare
     now constant timestamptz := clock_timestamp();
+    -- Jobs that wait in different lists may need the same room. If one list always came first, the jobs of the others could wait without
+    -- end. -1 reverses the order of the lists.
+    flip constant bigint := case when random() < 0.5 then 0 else -1 end;
     chosen bigint[];
     sources bigint[];
     touched bigint[];
@@ -3656,7 +3670,7 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
     )
     select array_agg(key) filter (where is_settled) into settled from changed;
     -- Nothing else changes in a lane that has jobs, but no waiting jobs.
-    touched := array(select key from unnest(keys) as key where key <> all(coalesce(settled, '{}')));
+    touched := array(select key from unnest(keys) as key where key <> all(coalesce(settled, '{}')) order by key # flip);
     if touched = '{}' then
       return 0;
     end if;
@@ -3692,7 +3706,7 @@ create or replace function holdfast.lane_fill(keys bigint[], gone integer[]) ret
       exit when chosen is null;
       select * into result from holdfast.lane_admit(chosen, sources);
       moved := moved + result.moved;
-      touched := array(select distinct key from unnest(touched || result.keys) as key order by key);
+      touched := array(select key from unnest(touched || result.keys) as key group by key order by key # flip);
       exit when result.moved + result.parked = 0;
     end loop;
     update holdfast.lane
@@ -3903,6 +3917,8 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
   set search_path = pg_catalog, pg_temp
   as $$
   declare
+    -- The lock on the follow-ups is held meanwhile. The other jobs stay due, and maintenance admits them.
+    max_pairs constant integer := 20000;
     needed bigint[];
     waits bigint[];
     stopped bigint[];
@@ -3915,6 +3931,19 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
     pairs jsonb;
     unmet_of jsonb;
   begin
+    ids := array(
+      select id
+      from (
+        select w.id, w.at, sum(w.pairs) over (order by w.at) - w.pairs as before
+        from (
+          select waiting.id, asked.at, jsonb_array_length(waiting.links->'after') as pairs
+          from unnest(ids) with ordinality as asked (id, at)
+          join holdfast.waiting on waiting.id = asked.id
+        ) as w
+      ) as counted
+      where before < max_pairs
+      order by at
+    );
     delete from holdfast.dependency where job = any(ids);
     needed := array(
       select distinct needs.id::bigint
@@ -3934,53 +3963,54 @@ create or replace function holdfast.job_wait_for_dependencies(ids bigint[]) retu
       where pg_try_advisory_xact_lock(holdfast.lock_class('job claims'), queue::bit(32)::integer)
     );
     with found as materialized (
-      select f.id, f.state, f.queue, f.fence from holdfast.job_find(needed) as f
+      select
+        f.id, f.state,
+        case f.state
+          when 'waiting' then f.id = any(waits)
+          when 'ready' then f.queue = any(queues)
+          when 'running' then f.fence = any(claims)
+          when 'cancelled' then f.id = any(stopped)
+          when 'expired' then f.id = any(stopped)
+          when 'buried' then f.id = any(stopped)
+          else true
+        end as is_sure
+      from holdfast.job_find(needed) as f
+    ),
+    -- Reads the links once for each job. For each pair, a long list would be decompressed again.
+    wanted as materialized (
+      select id as job, links->>'ifFailed' as if_failed, links->'after' as after from holdfast.waiting where id = any(ids)
     ),
     pair as materialized (
-      select distinct w.id as job, w.links->>'ifFailed' as if_failed, needs.id::bigint as needs
-      from holdfast.waiting w
-      cross join lateral jsonb_array_elements_text(w.links->'after') as needs (id)
-      where w.id = any(ids)
+      select job, if_failed, needs.id::bigint as needs, min(needs.at) as at
+      from wanted
+      cross join lateral jsonb_array_elements_text(wanted.after) with ordinality as needs (id, at)
+      group by job, if_failed, needs.id
     ),
     judged as materialized (
       select
         pair.*,
+        found.state,
         -- If a job is not found, it ended so long ago that its retention time has passed.
         coalesce(holdfast.job_blocks_dependent(found.state, pair.if_failed), false) as is_blocked,
         coalesce(found.state in ('cancelled', 'expired', 'buried') and pair.if_failed is null, false) as is_failed,
-        case found.state
-          when 'waiting' then found.id = any(waits)
-          when 'ready' then found.queue = any(queues)
-          when 'running' then found.fence = any(claims)
-          when 'cancelled' then found.id = any(stopped)
-          when 'expired' then found.id = any(stopped)
-          when 'buried' then found.id = any(stopped)
-          else true
-        end as is_sure
+        coalesce(found.is_sure, true) as is_sure
       from pair
       left join found on found.id = pair.needs
+    ),
+    reasoned as (
+      select distinct on (job) job, format('The job %s, which it waited for, was %s', needs, state) as reason
+      from judged
+      where is_failed
+      order by job, at
     )
     select
       coalesce(jsonb_agg(jsonb_build_array(job, needs)) filter (where is_blocked), '[]'),
       coalesce(array_agg(distinct job) filter (where is_blocked and not is_sure), '{}'),
-      coalesce(array_agg(distinct job) filter (where is_failed), '{}')
-    into pairs, unsure, failed
+      coalesce((select array_agg(job order by job) from reasoned), '{}'),
+      (select array_agg(reason order by job) from reasoned)
+    into pairs, unsure, failed, reasons
     from judged;
     if failed <> '{}' then
-      reasons := array(
-        select (
-          select format('The job %s, which it waited for, was %s', f.id, f.state)
-          from holdfast.waiting w
-          cross join lateral jsonb_array_elements_text(w.links->'after') with ordinality as needs (id, at)
-          cross join lateral holdfast.job_find(array[needs.id::bigint]) as f
-          where w.id = job
-            and f.state in ('cancelled', 'expired', 'buried')
-          order by needs.at
-          limit 1
-        )
-        from unnest(failed) with ordinality as f (job, at)
-        order by at
-      );
       perform holdfast.job_cancel_dependents(failed, reasons);
       -- This call may also contain dependents of the failed jobs. job_cancel_dependents() did not find them, because they have no row in
       -- dependency yet.
@@ -4032,7 +4062,7 @@ comment on function holdfast.job_wait_for_dependencies(bigint[]) is
   'Makes jobs that the caller has locked wait for dependencies that have not ended, or cancels the jobs. Returns the jobs that do not have '
   'to wait.';
 
-create or replace function holdfast.job_release_dependents(ended jsonb, max_count integer, out released bigint[], out is_all boolean)
+create or replace function holdfast.job_release_dependents(ended jsonb, max_count integer, out released bigint[], out rest jsonb)
   language plpgsql
   set search_path = pg_catalog, pg_temp
   as $$
@@ -4041,20 +4071,29 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
     failed bigint[];
     reasons text[];
   begin
-    -- Skips dependents that are waiting for the failed job to be retried.
     with over as materialized (
-      select id, state, state in ('cancelled', 'expired', 'buried') as is_failed
+      select id, state, is_failed
       from jsonb_to_recordset(ended) as e (id bigint, state text)
+      cross join lateral (select state in ('cancelled', 'expired', 'buried') as is_failed) as facts
+      -- A failed job may have been retried in the meantime.
+      where not is_failed
+        or (select true from holdfast.job_stopped where job_stopped.id = e.id limit 1)
     ),
     reached_now as materialized (
-      select w.id, over.id as needs, over.state, over.is_failed and not w.links ? 'ifFailed' as is_cancelled
+      select w.id, over.id as needs, over.state, over.is_failed and not w.has_policy as is_cancelled
       from over
-      join holdfast.dependency d on d.needs = over.id
-      join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
-      where not over.is_failed
-        or w.links->>'ifFailed' is distinct from 'wait'
+      -- Without "offset 0", a join could compare all dependents with all ended jobs.
+      cross join lateral (select job from holdfast.dependency where dependency.needs = over.id offset 0) as d
+      cross join lateral (
+        select id, links ? 'ifFailed' as has_policy
+        from holdfast.waiting
+        where waiting.id = d.job
+          and waiting.stage = 'jobs'
+          -- Skips dependents that are waiting for the failed job to be retried.
+          and (not over.is_failed or links->>'ifFailed' is distinct from 'wait')
+        for update skip locked
+      ) as w
       limit max_count
-      for update of w skip locked
     ),
     gone as (
       delete from holdfast.dependency
@@ -4090,19 +4129,25 @@ create or replace function holdfast.job_release_dependents(ended jsonb, max_coun
     if failed is not null then
       perform holdfast.job_cancel_dependents(failed, reasons);
     end if;
-    is_all := reached < max_count and not exists (
-      select
+    rest := (
+      select jsonb_agg(jsonb_build_object('id', e.id, 'state', e.state))
       from jsonb_to_recordset(ended) as e (id bigint, state text)
-      join holdfast.dependency d on d.needs = e.id
-      join holdfast.waiting w on w.id = d.job and w.stage = 'jobs'
-      where e.state not in ('cancelled', 'expired', 'buried')
-        or w.links->>'ifFailed' is distinct from 'wait'
+      where (
+        select true
+        from holdfast.dependency d
+        cross join lateral (
+          select links from holdfast.waiting where waiting.id = d.job and waiting.stage = 'jobs' offset 0
+        ) as w
+        where d.needs = e.id
+          and (e.state not in ('cancelled', 'expired', 'buried') or w.links->>'ifFailed' is distinct from 'wait')
+        limit 1
+      )
     );
   end
   $$;
 comment on function holdfast.job_release_dependents(jsonb, integer) is
   'Handles up to max_count dependents of finished jobs: cancels them, or releases those without other dependencies. '
-  'Returns the released jobs.';
+  'Returns the released jobs, and in rest the finished jobs whose other dependents must be handled by a later call.';
 
 create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids bigint[], session integer, out moved integer, out due_ms integer)
   language plpgsql
@@ -4113,7 +4158,6 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
     gone integer[];
     ended jsonb;
     released bigint[];
-    is_all boolean;
   begin
     -- The commit is not flushed, because a crash that loses the result also restores the follow-ups, and maintenance then runs them.
     perform set_config('synchronous_commit', 'off', true);
@@ -4172,9 +4216,9 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
       (select jsonb_agg(one) from done cross join lateral jsonb_array_elements(done.ended) as one)
     into keys, gone, ended;
     if ended is not null then
-      select r.released, r.is_all into released, is_all from holdfast.job_release_dependents(ended, 2000) as r;
+      select r.released, r.rest into released, ended from holdfast.job_release_dependents(ended, 2000) as r;
       ids := ids || released;
-      if not is_all then
+      if ended is not null then
         insert into holdfast.follow_up (session, ended) values (0, ended);
       end if;
     end if;
@@ -4182,6 +4226,15 @@ create or replace function holdfast.job_run_follow_ups(numbers bigint[], ids big
       moved := holdfast.lane_fill(keys, gone);
     end if;
     if cardinality(ids) > 0 then
+      -- Also admits the due jobs that no one has admitted yet, such as those of a transaction. They may be earlier in the same lane.
+      ids := ids || array(
+        select id
+        from (
+          select id, links from holdfast.waiting where stage = 'time' and run_at <= (select clock_timestamp()) order by run_at limit 1000
+        ) as due
+        where links ?| '{lane,budgets,after}'
+          and id <> all(ids)
+      );
       moved := moved + holdfast.job_admit(ids);
     end if;
     if exists (select from holdfast.follow_up where follow_up.session = 0) then

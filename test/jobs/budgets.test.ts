@@ -408,3 +408,46 @@ test('a job that is cancelled after the response to its claim was lost gives its
   await untilState(holdfast, second.id, 'done')
   expect(ran).toEqual(['second'])
 })
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+test('the jobs of one tenant do not take every free place of a budget that other tenants also need', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const provider = defineBudget('provider', { max: 2 })
+  const tenant = defineBudget('tenant', { max: 2 })
+  const keys = await sql<{ n: number; is_first: boolean }>(
+    url,
+    `select n, holdfast.lock_key('default', 'budget/tenant:' || n) < holdfast.lock_key('default', 'budget/provider') as is_first
+     from generate_series(1, 200) as n`,
+  )
+  // The list of the first two tenants comes before the list of the provider, and the list of the last one after it.
+  const [busy, other] = keys.filter((key) => key.is_first)
+  const last = keys.find((key) => !key.is_first)
+  for (const from of [busy, last]) {
+    let ran = 0
+    let seenAt: number | undefined
+    const kind = `job of ${from!.n}`
+    const needs = (n: number) => ({ budgets: [tenant.of(n)], group: `tenant:${n}` })
+    const job = defineJob(kind, {
+      queue: kind,
+      budgets: [provider],
+      run: async (n: number) => {
+        if (n === other!.n) seenAt = ran
+        if (n === other!.n || seenAt !== undefined) return
+        ran++
+        await holdfast.jobs.enqueue(job, n, needs(n))
+        await pause(10)
+      },
+    })
+    const worker = work(holdfast, [job], { concurrency: 10 })
+    for (let n = 0; n < 10; n++) await holdfast.jobs.enqueue(job, from!.n, needs(from!.n))
+    await until('the jobs of one tenant run', () => ran > 5)
+    const before = ran
+    await holdfast.jobs.enqueue(job, other!.n, needs(other!.n))
+    await until('the job of the other tenant has run', () => seenAt !== undefined || ran > before + 150)
+    expect(seenAt, `after the jobs of tenant ${from!.n}`).toBeDefined()
+    await untilGone(url)
+    await worker.close()
+  }
+})

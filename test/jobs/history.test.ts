@@ -321,3 +321,26 @@ test('a job that is replaced while it gets a new entry runs once, with its new i
   await until('no entry is left', async () => (await sql(url, 'select from holdfast.job_live')).length === 0)
   expect(ran).toEqual([2])
 })
+
+test('a job that waits for a retry of a failed job runs when the failed job has been deleted or archived', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const fail = () => {
+    throw new NonRetryableError('no')
+  }
+  const plain = defineJob('plain', { run: fail })
+  const kept = defineJob('kept', { keep: '30d', run: fail })
+  const dependent = defineJob('dependent', { run: () => {} })
+  work(holdfast, [plain, kept, dependent])
+  for (const definition of [plain, kept]) {
+    const failed = await holdfast.jobs.enqueue(definition, null)
+    const waiting = await holdfast.jobs.enqueue(dependent, null, { after: [failed], ifFailed: 'wait' })
+    await untilState(holdfast, failed.id, 'buried')
+    await until('it waits', async () => (await sql(url, 'select from holdfast.dependency')).length === 1)
+    await moveToPast(url, 'job', failed.id, 12, 8)
+    await moveToPast(url, 'job_stopped', failed.id, 12, 8)
+    await sql(url, 'select holdfast.job_archive_ended(7, 0, 1000)')
+    await sql(url, 'select holdfast.job_roll_partitions(7)')
+    await untilState(holdfast, waiting.id, 'done')
+  }
+})

@@ -6,7 +6,7 @@ import { caught, sql, sqlSession, until, Witness, within } from '../setup/facts.
 import { databaseUrl, open, openFleet } from '../setup/instances.js'
 import { randomFrom, seed as seedOf } from '../setup/random.js'
 import { runsAll, waysOf } from '../setup/variants.js'
-import { gate, rowsOf, untilState, work } from './fixture.js'
+import { gate, intercept, rowsOf, untilState, work } from './fixture.js'
 
 const faultsOf = (url: string) => sql(url, 'select * from holdfast.lane_faults()')
 
@@ -542,4 +542,41 @@ test('a unique job that waits in its lane is replaced in place, and moves if its
   await holdfast.jobs.result(id)
   expect(ran).toEqual(['first', 'before', 'late'])
   expect(await sql(url, 'select * from holdfast.lane_faults()')).toEqual([])
+})
+
+test('a job of a transaction enters its lane before a job that is enqueued after the commit', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const order: string[] = []
+  const job = defineJob('job', { run: (name: string) => void order.push(name) })
+  const client = await sqlSession(url)
+  for (const lane of ['a', 'b', 'c', 'd', 'e']) {
+    await client.query('begin')
+    await holdfast.jobs.enqueue(job, `${lane} 1`, { lane, tx: client })
+    await client.query('commit')
+    await holdfast.jobs.enqueue(job, `${lane} 2`, { lane })
+  }
+  work(holdfast, [job])
+  await until('all jobs have run', () => order.length === 10)
+  expect([...order].sort((a, b) => a.charCodeAt(0) - b.charCodeAt(0))).toEqual(
+    ['a', 'b', 'c', 'd', 'e'].flatMap((lane) => [`${lane} 1`, `${lane} 2`]),
+  )
+})
+
+test('jobs keep the order of their lane if their first admission fails', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  let fails = true
+  intercept(holdfast, (run, text) => {
+    if (!fails || !text.includes('job_run_follow_ups')) return run()
+    fails = false
+    throw new Error('The statement failed')
+  })
+  const refs = await holdfast.jobs.enqueueMany(job, new Array(2_500).fill(null), { lane: 'a' })
+  await until('all jobs are in their lane', async () => {
+    return (await sql(url, "select from holdfast.waiting where stage = 'time'")).length === 0
+  })
+  const [first] = await sql<{ id: number }>(url, 'select id::int from holdfast.job')
+  expect(first!.id).toBe(refs[0]!.id)
 })

@@ -436,3 +436,42 @@ test('invalid arguments of workflows throw a UsageError', async () => {
     add()
   })
 })
+
+test('a dependent of a retried job is not cancelled by a late follow-up of the failure', async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const job = defineJob('job', { run: () => {} })
+  const first = await holdfast.jobs.enqueue(job, null)
+  const dependent = await holdfast.jobs.enqueue(job, null, { after: [first], ifFailed: 'wait' })
+  await until('the dependent waits', async () => (await sql(url, 'select from holdfast.dependency')).length === 1)
+  await holdfast.jobs.cancel(first.id)
+  const followUps = async () => (await sql(url, 'select from holdfast.follow_up')).length
+  await until('the follow-up of the cancellation has run', async () => (await followUps()) === 0)
+  // As if the process had died before the follow-up, and the dependent had the default policy.
+  await sql(url, "update holdfast.waiting set links = links - 'ifFailed' where id = $1", [dependent.id])
+  expect(await holdfast.jobs.retry(first.id)).toBe(true)
+  await sql(url, 'insert into holdfast.follow_up (session, ended) values (0, $1)', [
+    JSON.stringify([{ id: first.id, state: 'cancelled' }]),
+  ])
+  work(holdfast, [job])
+  await untilState(holdfast, dependent.id, 'done')
+})
+
+test('250 jobs that each depend on 250 jobs are admitted and released soon', { timeout: 120_000 }, async () => {
+  const url = await databaseUrl()
+  const holdfast = await open({ url })
+  const count = 250
+  const job = defineJob('job', { run: () => {} })
+  const parents = await holdfast.jobs.enqueueMany(job, new Array(count).fill(null))
+  const began = performance.now()
+  await holdfast.jobs.enqueueMany(job, new Array(count).fill(null), { after: parents })
+  work(holdfast, [defineJob('other', { queue: 'other', run: () => {} })])
+  const entering = "select from holdfast.waiting where stage = 'time'"
+  await until('all dependencies are recorded', async () => (await sql(url, entering)).length === 0, 30_000)
+  const admittedMs = performance.now() - began
+  work(holdfast, [job])
+  const left = 'select (select count(*) from holdfast.waiting) + (select count(*) from holdfast.job_live) as jobs'
+  await until('all jobs are done', async () => (await sql<{ jobs: string }>(url, left))[0]!.jobs === '0', 30_000)
+  console.log(`${count} × ${count}: ${Math.round(admittedMs)} ms and ${Math.round(performance.now() - began)} ms`)
+  expect(await sql(url, 'select from holdfast.dependency')).toEqual([])
+})

@@ -38,7 +38,8 @@ export class Member {
 
   constructor(options: InstanceOptions, listener: FleetListener) {
     this.name = options.name
-    this.#process = fork(program, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    // Detached, so that Ctrl-C in a terminal does not end the instances. The demo closes them.
+    this.#process = fork(program, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], detached: true })
     this.#process.on('message', (given) => {
       const message = given as InstanceMessage
       if (message.type === 'open') {

@@ -6,9 +6,7 @@ import { type CompanyContext, type DepartmentContext, departments, departmentsWi
 import type { InstanceMessage, InstanceOptions } from './messages.js'
 import { WebServer } from './web-server.js'
 
-// Ignores signals to the process group, because the demo handles them and then sends `close`. An instance also exits if
-// the demo has ended.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+// The demo has ended without closing this instance.
 process.on('disconnect', () => process.exit())
 
 let opening: Promise<() => Promise<void>>

@@ -74,7 +74,9 @@ describe('lock ls', () => {
   })
 
   test('lock ls escapes characters that would break a line', async () => {
-    await holder.locks.acquire('tab\there\nand \x1b[31mred')
+    const name = 'tab\there\nand \x1b[31mred'
+    await holder.locks.acquire(name)
+    await untilRegistered(database.url, name)
     const { stdout } = await run(['lock', 'ls'], env)
     expect(stdout.split('\t')[0]).toBe('tab\\there\\nand \\u001b[31mred')
   })

@@ -82,16 +82,16 @@ interface ClaimRow {
   readonly large_input: string
 }
 
+/** Time after which a claim without a response can no longer succeed. */
+const forgetAfterMs = 60_000
+
 /**
  * Claims jobs for an epoch. The statement needs no session state, so any connection pooler works.
  */
 export class Claims {
   readonly #store: JobStore
-  /**
-   * Tokens of claims that have no response. The value is the time of the failure, or infinity while the claim is
-   * running.
-   */
-  readonly #unanswered = new Map<string, number>()
+  /** Claims that have failed, by token. They may have succeeded on the server, or may still succeed. */
+  readonly #unanswered = new Map<string, { readonly failedAt: number; checkAt: number }>()
   #token = Math.floor(Math.random() * 2 ** 40)
 
   constructor(store: JobStore) {
@@ -100,7 +100,6 @@ export class Claims {
 
   async claim(epoch: Epoch, asked: ClaimRequest): Promise<ClaimResult> {
     const token = String(this.#token++)
-    this.#unanswered.set(token, Number.POSITIVE_INFINITY)
     try {
       const [row, ...large] = await this.#store.run<ClaimRow>('claim', [
         epoch.number,
@@ -111,7 +110,6 @@ export class Claims {
         asked.announces,
         asked.isThorough,
       ])
-      this.#unanswered.delete(token)
       const { state, fence, jobs, is_drained: isDrained } = row!
       const parse = () => {
         try {
@@ -122,26 +120,39 @@ export class Claims {
           }
           return rows
         } catch (error) {
-          this.#unanswered.set(token, performance.now())
+          this.#noteUnanswered(token)
           throw error
         }
       }
       return { state, fence: Number(fence), isEmpty: jobs === null, parse, isDrained }
     } catch (error) {
-      // Remembers the token, because the claim may have succeeded, or may still succeed.
-      this.#unanswered.set(token, performance.now())
+      this.#noteUnanswered(token)
       throw error
     }
   }
 
-  /** Returns jobs to their queues if the response to their claim was lost. Resolves to whether there may have been such jobs. */
-  async returnUnanswered(epoch: Epoch): Promise<boolean> {
-    const forgetBefore = performance.now() - 60_000
-    const failed = [...this.#unanswered].filter(([, at]) => at !== Number.POSITIVE_INFINITY)
-    if (failed.length === 0) return false
-    await this.#store.run('give_back', [epoch.number, arrayLiteral(failed.map(([token]) => token))])
-    for (const [token, at] of failed) if (at < forgetBefore) this.#unanswered.delete(token)
-    return true
+  #noteUnanswered(token: string): void {
+    const now = performance.now()
+    this.#unanswered.set(token, { failedAt: now, checkAt: now })
+  }
+
+  /**
+   * Returns jobs to their queues if the response to their claim was lost. Resolves to the numbers of the follow-ups of jobs that
+   * were cancelled in the meantime.
+   */
+  async returnUnanswered(epoch: Epoch): Promise<string | null> {
+    const now = performance.now()
+    const due = [...this.#unanswered].filter(([, { checkAt }]) => checkAt <= now)
+    if (due.length === 0) return null
+    const tokens = arrayLiteral(due.map(([token]) => token))
+    const [row] = await this.#store.run<{ numbers: string | null }>('give_back', [epoch.number, tokens])
+    for (const [token, claim] of due) {
+      const age = now - claim.failedAt
+      if (age > forgetAfterMs) this.#unanswered.delete(token)
+      // The intervals double, because many claims of a fleet may have failed at the same time.
+      else claim.checkAt = now + age
+    }
+    return row!.numbers
   }
 }
 

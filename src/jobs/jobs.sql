@@ -150,7 +150,8 @@ with lost as materialized (
   where session = $1
     and token = any($2::text::bigint[])
 )
-select holdfast.job_end(
+select array_to_string(follow_ups, ',') as numbers
+from holdfast.job_end(
   (
     select coalesce(json_agg(json_build_object('id', id, 'fence', fence, 'state', 'returned')), '[]')
     from lost

@@ -513,9 +513,11 @@ export class Worker {
   }
 
   async #returnUnanswered(epoch: Epoch): Promise<void> {
-    const isReturned = await this.#claims.returnUnanswered(epoch).catch(() => false)
-    // A returned job that has been cancelled ends, and has follow-ups.
-    if (isReturned) this.#context.followUps.recheck()
+    const { followUps } = this.#context
+    await this.#claims.returnUnanswered(epoch).then(
+      (numbers) => followUps.add(numbers),
+      () => followUps.recheck(),
+    )
   }
 
   /** Checks whether this worker still owns its long-running jobs, and whether these jobs have been cancelled. */

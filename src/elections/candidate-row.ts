@@ -1,4 +1,4 @@
-import type { Database, Presence, Statement } from '../postgres/index.js'
+import { type Database, lateEffectMs, type Presence, type Statement } from '../postgres/index.js'
 import type { ElectionPoller, ElectionState } from './election-poller.js'
 
 export type CandidateStatements = Record<'enroll' | 'withdraw', Statement>
@@ -13,9 +13,6 @@ interface CandidateRowContext {
 
 /** Maximum time by which a write may delay the start or the end of a term. */
 const writeTimeoutMs = 1_000
-/** Maximum delay after which an insert without a response is expected to take effect. */
-const maxLateMs = 60_000
-
 /**
  * This instance's row in the `candidate` table for one election. While the row exists, no instance leads that is not
  * preferred. A write can fail, and an insert can take effect after its response was lost. Therefore, each poll compares
@@ -59,7 +56,7 @@ export class CandidateRow {
   #onState({ isEnrolled }: ElectionState): void {
     if (this.#writes > 0) return
     if (isEnrolled !== this.#isWanted) void this.#write()
-    else if (!isEnrolled && performance.now() - this.#unansweredAt > maxLateMs) {
+    else if (!isEnrolled && performance.now() - this.#unansweredAt > lateEffectMs) {
       this.#unfollow?.()
       this.#unfollow = undefined
     }

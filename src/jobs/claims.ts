@@ -1,5 +1,5 @@
 import type { JobMeta } from '../base/index.js'
-import { arrayLiteral, type Epoch } from '../postgres/index.js'
+import { arrayLiteral, type Epoch, lateEffectMs } from '../postgres/index.js'
 import type { ImplementedJob } from './definition.js'
 import type { Links } from './links.js'
 import { noMeta } from './meta.js'
@@ -82,9 +82,6 @@ interface ClaimRow {
   readonly large_input: string
 }
 
-/** Time after which a claim without a response can no longer succeed. */
-const forgetAfterMs = 60_000
-
 /**
  * Claims jobs for an epoch. The statement needs no session state, so any connection pooler works.
  */
@@ -148,7 +145,7 @@ export class Claims {
     const [row] = await this.#store.run<{ numbers: string | null }>('give_back', [epoch.number, tokens])
     for (const [token, claim] of due) {
       const age = now - claim.failedAt
-      if (age > forgetAfterMs) this.#unanswered.delete(token)
+      if (age > lateEffectMs) this.#unanswered.delete(token)
       // The intervals double, because many claims of a fleet may have failed at the same time.
       else claim.checkAt = now + age
     }

@@ -7,7 +7,7 @@ const maxTries = 5
 const maxPerStatement = 1_000
 /** Time for which follow-ups that are not urgent are collected. */
 const collectMs = 200
-/** Pause after a statement that has left follow-ups and moved no job. */
+/** Pause after a statement that has left follow-ups and has made no job ready. */
 const lockedMs = 20
 /** Session number of follow-ups that no live worker owns. */
 const unownedSession = 0
@@ -121,15 +121,15 @@ export class FollowUps {
         if (row!.moved > 0) this.#onReady()
         this.#hasUnowned = row!.due_ms === 0
         if (row!.due_ms) this.#maintenance.runIfStarted(row!.due_ms)
-        // A transaction has locked the jobs that these follow-ups would change.
+        // A transaction may have locked the jobs that these follow-ups would change.
         if (this.#hasUnowned && row!.moved === 0) await pause(lockedMs, this.#closing.signal)
       } catch {
         failures++
         this.#numbers.push(...numbers)
         this.#mustRecheck ||= isUnsure
         // After several failures, this loop stops trying to admit the jobs, because maintenance also admits them. The
-        // follow-ups are kept, because other instances do not look for a live process's follow-ups.
-        // At the front, so that the jobs of a lane keep their order.
+        // follow-ups are kept, because other instances do not look for a live process's follow-ups. The jobs go to the front, so that
+        // they keep the order of their lane.
         if (failures < maxTries) this.#ids.unshift(...ids)
         await pause(backoffMs(failures, 20, 5_000), this.#closing.signal)
       }

@@ -587,7 +587,9 @@ create or replace function holdfast.job_enqueue(
     end if;
     with enqueued as (
       insert into holdfast.job (queue, id, entry, era, priority, kind, payload, failed, max_crashes, log, links, meta)
-      select queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links, case when json_typeof(meta) = 'object' then meta end
+      select
+        queue, number, number, this_era, priority, kind, payload, failed, nullif(max_crashes, 3), log, links,
+        case when json_typeof(meta) = 'object' then meta end
       from (
         select coalesce(h.id, nextval('holdfast.job_number')) as number, h.*, e.payload, e.meta
         from json_to_recordset(heads)
@@ -1010,9 +1012,7 @@ create or replace function holdfast.job_enqueue_unique(
       ) with ordinality as a (queue, kind, priority, failed, max_crashes, delay_ms, run_at, log, links, unique_by, payload, meta, at)
       order by a.queue, a.kind collate "C", a.unique_by->>'key' collate "C", a.at
     loop
-      if json_typeof(one.meta) = 'null' then
-        one.meta := null;
-      end if;
+      one.meta := case when json_typeof(one.meta) = 'object' then one.meta end;
       loop
         select
           u.id, u.until, u.expires_at <= clock_timestamp() as is_over, coalesce(f.state in ('waiting', 'ready'), false) as waits,
@@ -2810,17 +2810,17 @@ create or replace function holdfast.job_re_enter(before timestamptz) returns boo
     ) then
       return false;
     end if;
+    if (select count(*) from (select from holdfast.job_ready where entered_at < before limit most + 1) as ready) > most then
+      return false;
+    end if;
     -- A transaction that is replacing one of these jobs has locked its key.
     perform
     from (
-      select queue, kind, links->'unique'->>'key' as key, id from holdfast.job_ready where entered_at < before and links ? 'unique' limit most + 1
+      select queue, kind, links->'unique'->>'key' as key, id from holdfast.job_ready where entered_at < before and links ? 'unique'
     ) as keyed
     join holdfast.unique_job u using (queue, kind, key, id)
     order by u.queue, u.kind collate "C", u.key collate "C"
     for update of u;
-    if (select count(*) from (select from holdfast.job_ready where entered_at < before limit most + 1) as ready) > most then
-      return false;
-    end if;
     with old as materialized (
       select * from holdfast.job_ready where entered_at < before
     ),
@@ -2990,6 +2990,7 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
     day date;
     partition text;
     may_drop boolean;
+    needed_ids bigint[];
   begin
     if not pg_try_advisory_xact_lock(holdfast.lock_class('job history'), 0) then
       return;
@@ -3108,13 +3109,12 @@ create or replace function holdfast.job_roll_partitions(retain integer) returns 
       and (select true from holdfast.job_stopped where job_stopped.id = e.job limit 1) is null
       and (select true from holdfast.job_archive where job_archive.id = e.job) is null;
     -- Dependents that are waiting for a retry of a failed job can start if the job can no longer be retried.
+    -- The oldest jobs leave first.
+    needed_ids := array(select distinct needs from holdfast.dependency order by needs limit 10000);
     insert into holdfast.follow_up (session, ended)
     select 0, jsonb_agg(jsonb_build_object('id', needed.id, 'state', 'done'))
-    from (
-      -- The oldest jobs leave first.
-      select distinct needs as id from holdfast.dependency order by needs limit 10000
-    ) as needed
-    left join holdfast.job_find(array(select distinct needs from holdfast.dependency order by needs limit 10000)) as f using (id)
+    from unnest(needed_ids) as needed (id)
+    left join holdfast.job_find(needed_ids) as f using (id)
     where f.id is null
       or exists (select from holdfast.job_archive a where a.id = needed.id)
     having count(*) > 0;

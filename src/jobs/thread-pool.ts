@@ -95,10 +95,11 @@ class ThreadPool {
     const at = this.#idle.indexOf(thread)
     if (at >= 0) this.#idle.splice(at, 1)
     const next = this.#nextWaiting()
+    if (!next) return
     try {
-      next?.resolve(this.#start())
+      next.resolve(this.#start())
     } catch (error) {
-      next!.reject(error)
+      next.reject(error)
     }
   }
 

@@ -42,7 +42,7 @@ create or replace function holdfast.leased_keys(keys bigint[]) returns bigint[]
   $$;
 comment on function holdfast.leased_keys(bigint[]) is 'Returns the leased keys among the given keys. This is the batch variant of is_leased().';
 
--- The exception handler undoes a part of the attempts: if a name turns out to be busy or leased, PostgreSQL releases the locks that the function
+-- For locks.inTransaction. The function is in this room because it reads the leases. The exception handler undoes a part of the attempts: if a name turns out to be busy or leased, PostgreSQL releases the locks that the function
 -- has already acquired. The caller's transaction would otherwise keep these locks until it ends.
 create or replace function holdfast.try_transaction_locks(keys bigint[], shared boolean) returns boolean
   language plpgsql

@@ -3,6 +3,8 @@ import { DatabaseUnreachableError } from './errors.js'
 
 /** Time within which a connection must respond to a statement. Otherwise the connection is discarded. */
 export const responseTimeoutMs = 5_000
+/** Time after which a statement that received no response is expected to have taken effect, or never to do so. */
+export const lateEffectMs = 60_000
 /** Shorter timeout for a closing instance in which a statement has already timed out. */
 const shortTimeoutMs = 500
 

@@ -3,6 +3,7 @@ import {
   type Database,
   type HealthReason,
   healthReasonOf,
+  lateEffectMs,
   type Presence,
   responseTimeoutMs,
   type Statement,
@@ -30,9 +31,6 @@ interface Membership {
 }
 
 const pollEveryMs = 1_000
-/** Maximum delay after which a join without a response is expected to take effect. */
-const maxLateMs = 60_000
-
 /**
  * Joins shares on behalf of this instance and reads their present members. One statement covers all shares. The
  * statement runs about once a second, and immediately when a member joins or leaves.
@@ -90,7 +88,7 @@ export class Roster {
     if (membership.joinedAs === undefined && !membership.isUnanswered) return
     const hasLeft = await this.#leave(name)
     if (hasLeft && !membership.isUnanswered) return
-    this.#left.set(name, performance.now() + (membership.isUnanswered ? maxLateMs : 0))
+    this.#left.set(name, performance.now() + (membership.isUnanswered ? lateEffectMs : 0))
     this.#poller.start()
   }
 

@@ -224,6 +224,7 @@ test('follow-ups of a job whose dependent a transaction has locked are not run a
   })
   opening.open()
   await until('the follow-ups are run', () => passes > 0)
+  // Counts for a fixed time, because the fact is a rate.
   await sleep(300)
   // A pass takes about a millisecond, and follows a pause of 20 ms.
   expect(passes).toBeLessThan(30)
